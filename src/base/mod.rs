@@ -1,0 +1,11 @@
+//! What every layer may use: places in source text, the world outside, element types.
+
+pub mod dtype;
+pub mod host;
+pub mod source;
+pub mod span;
+
+pub use dtype::DType;
+pub use host::Host;
+pub use source::SourceMap;
+pub use span::{FileId, Span, Spanned};

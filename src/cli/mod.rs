@@ -1,0 +1,31 @@
+//! The command line: arguments in, views out, one exit code.
+
+mod args;
+mod check;
+mod exit;
+mod plan;
+mod run;
+mod session;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Runs the program on the arguments of the process.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors; a reader that has gone away is none either.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::BAD_INPUT } else { exit::DONE });
+        }
+    };
+    let mut session = session::Session::new(&arguments);
+    let result = match &arguments.command {
+        Command::Check(args) => check::check(&mut session, args),
+        Command::Plan(args) => plan::plan(&mut session, args),
+        Command::Run(args) => run::run(&mut session, args),
+    };
+    session.end(result)
+}

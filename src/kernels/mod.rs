@@ -1,0 +1,47 @@
+//! CPU kernels: explicit forward and backward on plain slices, named after the aclnn operators of an NPU.
+//!
+//! Every tensor is a contiguous row-major slice of `f32`; shapes follow from the slices and the few sizes
+//! that are passed. What holds for all of them:
+//!
+//! - Work is spread over the current rayon pool, and runs inline when that pool has one thread.
+//! - Results are the same bits for every run and every number of threads: a sum has one fixed order.
+//! - Nothing is allocated: scratch is on the stack and results go where the caller says. (The matrix products
+//!   pack their operands inside the `gemm` crate, which owns that memory.)
+//! - Loops are compiled for AVX-512, AVX2 and the baseline, and the best is chosen when the program runs.
+//!
+//! A slice of the wrong length is a mistake of the caller, not of the user, and panics.
+
+mod attention;
+mod attention_grad;
+mod elementwise;
+mod embedding;
+mod gate;
+mod gemm;
+mod grouped;
+mod loss;
+mod math;
+mod moe;
+mod norm;
+mod optimizer;
+mod parallel;
+mod rope;
+mod route;
+mod simd;
+mod swiglu;
+#[cfg(test)]
+mod testing;
+
+pub use attention::{Attention, flash_attention};
+pub use attention_grad::flash_attention_grad;
+pub use elementwise::{add, add_assign, copy, fill, scale};
+pub use embedding::{embedding, embedding_grad};
+pub use gate::{head_gate, head_gate_grad};
+pub use gemm::{View, matmul, matmul_strided};
+pub use grouped::{grouped_matmul, grouped_matmul_weight_grad};
+pub use loss::cross_entropy;
+pub use moe::{token_permute, token_sort, token_unpermute, weight_permute, weight_unpermute};
+pub use norm::{rms_norm, rms_norm_grad};
+pub use optimizer::{AdamWStep, adamw, sum_squares};
+pub use rope::{Llama3Scaling, RopeTable, rope_table, rotary};
+pub use route::{Score, gating_top_k, gating_top_k_grad};
+pub use swiglu::{swi_glu, swi_glu_grad};

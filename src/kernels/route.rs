@@ -1,0 +1,293 @@
+//! Choice of experts: scores of the router's logits, the k best, their weights, and the gradient of the
+//! weights.
+//!
+//! The choice may be biased to balance the load; the weights come from the scores without the bias. The
+//! choice itself has no gradient.
+
+use super::math::{exp, max, sigmoid, sum_of};
+use super::parallel::{rows_per_task, run};
+use super::simd::vectorized;
+use rayon::prelude::*;
+
+/// Most experts a token can choose.
+const MOST_CHOSEN: usize = 64;
+
+/// Keeps the weights finite when all chosen scores vanish.
+const TINY: f32 = 1e-20;
+
+/// How a logit becomes a score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Score {
+    /// Each expert by itself.
+    Sigmoid,
+    /// Relative to all experts.
+    Softmax,
+}
+
+/// Chooses `k` of the experts for every row of `logits` [tokens, experts], best first and the lowest number
+/// first among equals. Writes their numbers to `index` and their weights to `weight`, both [tokens, k]: the
+/// score, divided by the sum of the chosen scores with `normalize`, times `scale`. `bias` `[experts]` is
+/// added for the choice only.
+#[allow(clippy::too_many_arguments)]
+pub fn gating_top_k(
+    index: &mut [u32],
+    weight: &mut [f32],
+    logits: &[f32],
+    bias: Option<&[f32]>,
+    k: usize,
+    score: Score,
+    normalize: bool,
+    scale: f32,
+) {
+    let experts = experts(logits.len(), index.len(), k);
+    assert!(weight.len() == index.len() && bias.is_none_or(|b| b.len() == experts));
+    let bias = bias.unwrap_or(&[]);
+    let rows = rows_per_task(experts);
+    let tasks = index.par_chunks_mut(rows * k).zip(weight.par_chunks_mut(rows * k));
+    run(tasks.zip(logits.par_chunks(rows * experts)), |((index, weight), logits)| {
+        choose_rows(index, weight, logits, bias, k, score, normalize, scale);
+    });
+}
+
+/// Gradient of the weights of [`gating_top_k`]: overwrites `dlogits` [tokens, experts] from `dweight`
+/// [tokens, k].
+#[allow(clippy::too_many_arguments)]
+pub fn gating_top_k_grad(
+    dlogits: &mut [f32],
+    dweight: &[f32],
+    logits: &[f32],
+    index: &[u32],
+    k: usize,
+    score: Score,
+    normalize: bool,
+    scale: f32,
+) {
+    let experts = experts(logits.len(), index.len(), k);
+    assert!(dlogits.len() == logits.len() && dweight.len() == index.len());
+    let rows = rows_per_task(experts);
+    let operands =
+        dweight.par_chunks(rows * k).zip(logits.par_chunks(rows * experts)).zip(index.par_chunks(rows * k));
+    run(dlogits.par_chunks_mut(rows * experts).zip(operands), |(dlogits, ((dweight, logits), index))| {
+        grad_rows(dlogits, dweight, logits, index, k, score, normalize, scale);
+    });
+}
+
+/// The number of experts, from the sizes of the logits and of the choice.
+fn experts(logits: usize, chosen: usize, k: usize) -> usize {
+    assert!((1..=MOST_CHOSEN).contains(&k) && chosen.is_multiple_of(k), "{k} experts a token");
+    let tokens = chosen / k;
+    let experts = logits.checked_div(tokens).unwrap_or(k);
+    assert!(experts >= k && tokens * experts == logits, "{k} of {experts} experts for {tokens} tokens");
+    experts
+}
+
+vectorized! {
+    fn choose_rows(
+        index: &mut [u32],
+        weight: &mut [f32],
+        logits: &[f32],
+        bias: &[f32],
+        k: usize,
+        score: Score,
+        normalize: bool,
+        scale: f32,
+    ) {
+        // Scores of some experts at a time, so that their number has no limit.
+        const STRIP: usize = 64;
+        let mut scores = [0.0; STRIP];
+        let experts = logits.len() / (index.len() / k);
+        let rows = index.chunks_exact_mut(k).zip(weight.chunks_exact_mut(k));
+        for ((index, weight), logits) in rows.zip(logits.chunks_exact(experts)) {
+            let (most, total) = softmax_terms(logits, score);
+            let mut keys = [0.0; MOST_CHOSEN];
+            let mut chosen = 0;
+            for (strip, logits) in logits.chunks(STRIP).enumerate() {
+                score_all(&mut scores, logits, score, most, total);
+                for (i, &value) in scores[..logits.len()].iter().enumerate() {
+                    let expert = strip * STRIP + i;
+                    let key = value + bias.get(expert).copied().unwrap_or(0.0);
+                    // Only a better one moves up, so equals stay in the order of their numbers.
+                    if chosen == k && (key <= keys[k - 1] || key.is_nan()) {
+                        continue;
+                    }
+                    let mut place = chosen.min(k - 1);
+                    while place > 0 && key > keys[place - 1] {
+                        keys[place] = keys[place - 1];
+                        index[place] = index[place - 1];
+                        weight[place] = weight[place - 1];
+                        place -= 1;
+                    }
+                    (keys[place], index[place], weight[place]) = (key, expert as u32, value);
+                    chosen = (chosen + 1).min(k);
+                }
+            }
+            let sum = if normalize { weight.iter().sum::<f32>() + TINY } else { 1.0 };
+            for weight in weight {
+                *weight = *weight / sum * scale;
+            }
+        }
+    }
+}
+
+vectorized! {
+    fn grad_rows(
+        dlogits: &mut [f32],
+        dweight: &[f32],
+        logits: &[f32],
+        index: &[u32],
+        k: usize,
+        score: Score,
+        normalize: bool,
+        scale: f32,
+    ) {
+        let experts = logits.len() / (index.len() / k);
+        let rows = dweight.chunks_exact(k).zip(index.chunks_exact(k)).zip(logits.chunks_exact(experts));
+        for (dlogits, ((dweight, index), logits)) in dlogits.chunks_exact_mut(experts).zip(rows) {
+            let (most, total) = softmax_terms(logits, score);
+            let mut p = [0.0; MOST_CHOSEN];
+            let mut dp = [0.0; MOST_CHOSEN];
+            for (p, &expert) in p.iter_mut().zip(index) {
+                score_all(std::slice::from_mut(p), &logits[expert as usize..][..1], score, most, total);
+            }
+            let (p, dp) = (&p[..k], &mut dp[..k]);
+            let sum = if normalize { p.iter().sum::<f32>() + TINY } else { 1.0 };
+            let drift: f32 = dweight.iter().zip(p).map(|(d, p)| d * p).sum();
+            let drift = if normalize { drift / sum } else { 0.0 };
+            for (dp, dweight) in dp.iter_mut().zip(dweight) {
+                *dp = scale * (dweight - drift) / sum;
+            }
+            match score {
+                Score::Sigmoid => {
+                    dlogits.fill(0.0);
+                    for ((dp, p), &expert) in dp.iter().zip(p).zip(index) {
+                        dlogits[expert as usize] = dp * p * (1.0 - p);
+                    }
+                }
+                Score::Softmax => {
+                    let mean = dp.iter().zip(p).map(|(d, p)| d * p).sum::<f32>();
+                    score_all(dlogits, logits, score, most, total);
+                    for dlogit in &mut *dlogits {
+                        *dlogit *= -mean;
+                    }
+                    for ((dp, p), &expert) in dp.iter().zip(p).zip(index) {
+                        dlogits[expert as usize] += dp * p;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The largest logit and the sum of the exponentials; of no meaning for the sigmoid.
+#[inline(always)]
+fn softmax_terms(logits: &[f32], score: Score) -> (f32, f32) {
+    match score {
+        Score::Sigmoid => (0.0, 1.0),
+        Score::Softmax => {
+            let most = max(logits);
+            (most, sum_of(logits, |x| exp(x - most)))
+        }
+    }
+}
+
+#[inline(always)]
+fn score_all(scores: &mut [f32], logits: &[f32], score: Score, most: f32, total: f32) {
+    match score {
+        Score::Sigmoid => scores.iter_mut().zip(logits).for_each(|(s, &x)| *s = sigmoid(x)),
+        Score::Softmax => scores.iter_mut().zip(logits).for_each(|(s, &x)| *s = exp(x - most) / total),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{close, differences, random, same_for_any_threads, wide};
+    use super::*;
+
+    fn scores(logits: &[f64], score: Score) -> Vec<f64> {
+        match score {
+            Score::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
+            Score::Softmax => {
+                let total: f64 = logits.iter().map(|x| x.exp()).sum();
+                logits.iter().map(|x| x.exp() / total).collect()
+            }
+        }
+    }
+
+    fn weights(logits: &[f64], index: &[u32], score: Score, normalize: bool, scale: f64) -> Vec<f64> {
+        let scores = scores(logits, score);
+        let chosen: Vec<f64> = index.iter().map(|&e| scores[e as usize]).collect();
+        let sum = if normalize { chosen.iter().sum() } else { 1.0 };
+        chosen.iter().map(|p| p / sum * scale).collect()
+    }
+
+    #[test]
+    fn choice_weights_and_gradient() {
+        let (tokens, experts, k) = (7, 150, 5);
+        let logits = random(tokens * experts, 1, 1.5);
+        let bias = random(experts, 2, 0.2);
+        let dweight = random(tokens * k, 3, 1.0);
+        for (score, normalize) in
+            [(Score::Sigmoid, true), (Score::Sigmoid, false), (Score::Softmax, true), (Score::Softmax, false)]
+        {
+            let (mut index, mut weight) = (vec![0; tokens * k], vec![0.0; tokens * k]);
+            gating_top_k(&mut index, &mut weight, &logits, Some(&bias), k, score, normalize, 3.0);
+            let mut dlogits = vec![9.0; logits.len()];
+            gating_top_k_grad(&mut dlogits, &dweight, &logits, &index, k, score, normalize, 3.0);
+            for t in 0..tokens {
+                let row = &logits[t * experts..][..experts];
+                let (index, dweight) = (&index[t * k..][..k], &dweight[t * k..][..k]);
+                let keys: Vec<f64> =
+                    scores(&wide(row), score).iter().zip(&bias).map(|(p, &b)| p + f64::from(b)).collect();
+                let mut order: Vec<u32> = (0..experts as u32).collect();
+                order.sort_by(|&a, &b| keys[b as usize].total_cmp(&keys[a as usize]));
+                assert_eq!(index, &order[..k]);
+                close(
+                    "weight",
+                    &weight[t * k..][..k],
+                    &weights(&wide(row), index, score, normalize, 3.0),
+                    1e-6,
+                );
+                let loss = |row: &[f64]| -> f64 {
+                    let w = weights(row, index, score, normalize, 3.0);
+                    w.iter().zip(dweight).map(|(w, &d)| w * f64::from(d)).sum()
+                };
+                close("dlogits", &dlogits[t * experts..][..experts], &differences(row, loss), 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn the_lowest_number_wins_among_equals() {
+        let logits = [0.5, 1.0, 1.0, 0.5, 1.0, 0.5];
+        let (mut index, mut weight) = ([9; 4], [0.0; 4]);
+        gating_top_k(&mut index, &mut weight, &logits, None, 4, Score::Sigmoid, true, 1.0);
+        assert_eq!(index, [1, 2, 4, 0]);
+        assert!((weight.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+        let bias = [0.0, -1.0, 0.0, 0.0, 0.0, 0.0];
+        gating_top_k(&mut index, &mut weight, &logits, Some(&bias), 4, Score::Sigmoid, true, 1.0);
+        assert_eq!(index, [2, 4, 0, 3]);
+    }
+
+    #[test]
+    fn a_row_of_nan_still_names_different_experts() {
+        let (mut index, mut weight) = ([9; 3], [0.0; 3]);
+        gating_top_k(&mut index, &mut weight, &[f32::NAN; 5], None, 3, Score::Softmax, true, 1.0);
+        assert_eq!(index, [0, 1, 2]);
+        assert!(weight.iter().all(|w| w.is_nan()));
+    }
+
+    #[test]
+    fn any_threads_and_no_tokens() {
+        let (tokens, experts, k) = (700, 96, 8);
+        let logits = random(tokens * experts, 1, 1.5);
+        same_for_any_threads(|| {
+            let (mut index, mut weight) = (vec![0; tokens * k], vec![0.0; tokens * k]);
+            gating_top_k(&mut index, &mut weight, &logits, None, k, Score::Sigmoid, true, 3.0);
+            let mut dlogits = vec![0.0; logits.len()];
+            gating_top_k_grad(&mut dlogits, &weight, &logits, &index, k, Score::Sigmoid, true, 3.0);
+            (index, weight, dlogits)
+        });
+        gating_top_k(&mut [], &mut [], &[], None, k, Score::Sigmoid, true, 3.0);
+        gating_top_k_grad(&mut [], &[], &[], &[], k, Score::Sigmoid, true, 3.0);
+    }
+}

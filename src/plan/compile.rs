@@ -1,0 +1,79 @@
+//! From a recipe and its model to a plan.
+
+use super::arena;
+use super::lower::lower;
+use super::memory::Memory;
+use super::mesh::Mesh;
+use super::placement::Placement;
+use super::program::Program;
+use super::traffic::Traffic;
+use crate::model::{Counts, Model, Parameter};
+use crate::recipe::{Checkpoint, Cluster, Data, Recipe, Train, Weights};
+use serde::{Deserialize, Serialize};
+
+/// The version of the plan's form; a file of another version is refused.
+pub(super) const VERSION: u32 = 1;
+
+/// What a program is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Forward, backward and update.
+    Train,
+    /// Forward only, ending with the logits of all tokens.
+    Forward,
+}
+
+impl Task {
+    pub(super) fn trains(self) -> bool {
+        self == Task::Train
+    }
+}
+
+/// Everything that a run needs, as plain data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub version: u32,
+    /// The name of the recipe, and of the profile that was laid over it.
+    pub recipe: String,
+    pub profile: Option<String>,
+    pub cluster: Cluster,
+    pub mesh: Mesh,
+    pub vocab: u64,
+    pub counts: Counts,
+    pub memory: Memory,
+    pub traffic: Traffic,
+    pub data: Data,
+    pub train: Train,
+    pub checkpoint: Option<Checkpoint>,
+    pub weights: Weights,
+    pub params: Vec<Parameter>,
+    pub placement: Placement,
+    pub program: Program,
+}
+
+/// Compiles a recipe whose rules have been checked.
+pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
+    let model = Model::build(&recipe.model, recipe.parallel.precision.params);
+    let mesh = Mesh::new(&recipe.parallel, recipe.cluster.devices());
+    let placement = Placement::new(&model, &mesh);
+    let mut program = lower(recipe, &model, &mesh, &placement, task);
+    arena::assign(&mut program);
+    Plan {
+        version: VERSION,
+        recipe: recipe.name.clone(),
+        profile: profile.map(str::to_owned),
+        cluster: recipe.cluster.clone(),
+        mesh,
+        vocab: model.vocab,
+        counts: model.counts(),
+        memory: Memory::of(&program),
+        traffic: Traffic::of(&program, &mesh),
+        data: recipe.data.clone(),
+        train: recipe.train.clone(),
+        checkpoint: recipe.checkpoint.clone(),
+        weights: recipe.model.weights.clone(),
+        params: model.params,
+        placement,
+        program,
+    }
+}

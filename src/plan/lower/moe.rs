@@ -1,0 +1,209 @@
+//! Mixture of experts: route, sort, dispatch over `ep`, grouped products, combine.
+//!
+//! The routing weights travel with the tokens and scale the experts' activations, so an expert's output is summed as
+//! it comes and need not be kept for the gradient of the weights.
+
+use super::builder::{Builder, GRADIENT_T, PLAIN};
+use super::ffn::Mlp;
+use crate::base::DType;
+use crate::model::{MoeModule, ParamId};
+use crate::plan::memory::Category;
+use crate::plan::ops::{Accumulate, Op, Sum};
+use crate::plan::program::{Routed, Rows, SlotId, View};
+use crate::recipe::DeviceKind;
+
+/// What the backward pass reads again.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    logits: View,
+    index: View,
+    position: View,
+    source: View,
+    /// Rows of each local expert.
+    counts: View,
+    /// Set where the experts are divided over ranks.
+    slot: Option<SlotId>,
+    /// Token rows as this rank's experts read them; made again from the tokens where they need not travel.
+    rows: View,
+    /// Routing weight of each row.
+    scale: View,
+    gate: View,
+    up: View,
+    shared: Option<Mlp>,
+}
+
+impl Builder<'_> {
+    pub fn moe(&mut self, module: &MoeModule, x: View) -> Kept {
+        let (experts, top_k) = (module.config.experts, module.config.top_k);
+        let pairs = self.tokens * top_k;
+        let logits = self.exact("router.logits", self.tokens, experts);
+        let router = self.weight(module.router);
+        self.matmul(x, router, logits.set(), super::builder::TIMES_WEIGHT_T);
+        let index = self.whole("router.index", self.tokens, top_k);
+        let weight = self.exact("router.weight", self.tokens, top_k);
+        let bias = module.bias.map(|bias| self.frozen[&bias]);
+        let router = &module.config.router;
+        let (score, normalize, scale) = (router.score, router.normalize, router.scale);
+        self.emit(Op::MoeGatingTopK { logits, bias, index, weight, score, normalize, scale });
+        let position = self.whole("position", self.tokens, top_k);
+        let source = self.whole("source", pairs, 1);
+        let sorted = self.whole("counts", 1, experts);
+        self.emit(Op::MoeTokenSort { index, position, source, counts: sorted });
+        let sent = self.token_rows("rows", x, source, top_k);
+        let sent_scale = self.exact("scale", pairs, 1);
+        self.emit(Op::MoeWeightPermute { weight, source, out: sent_scale });
+
+        let slot = (self.mesh.ep > 1).then(|| self.slot(module));
+        let (rows, scale, counts) = match slot {
+            None => (sent, sent_scale, sorted),
+            Some(slot) => {
+                let counts = self.whole("local_counts", 1, experts / self.mesh.ep);
+                self.emit(Op::Exchange { counts: sorted, local: counts, slot });
+                let rows = self.dispatch("received", sent, slot);
+                let scale = self.dispatch_exact("received_scale", sent_scale, slot);
+                (rows, scale, counts)
+            }
+        };
+        let gate = self.grouped("experts.gate", rows, counts, module.gate);
+        let up = self.grouped("experts.up", rows, counts, module.up);
+        let shared = module.shared.as_ref().map(|shared| self.mlp("shared", shared, x));
+        Kept { logits, index, position, source, counts, slot, rows, scale, gate, up, shared }
+    }
+
+    /// `y = Σ experts + shared expert`
+    pub fn moe_output(&mut self, module: &MoeModule, kept: &Kept, y: View) {
+        let Kept { gate, up, counts, .. } = *kept;
+        let act = self.activation("experts.act", gate.rows, gate.cols);
+        let clamp = module.config.clamp;
+        self.emit(Op::SwiGlu { gate, up, scale: Some(kept.scale), y: act, clamp });
+        let made = self.grouped("experts.y", act, counts, module.down);
+        let rows = self.combine("returned", made, kept, module.config.top_k);
+        let (position, top_k) = (kept.position, module.config.top_k);
+        self.emit(Op::MoeTokenUnpermute { rows, position, y: y.set(), top_k });
+        if let (Some(shared), Some(mlp)) = (&module.shared, &kept.shared) {
+            self.mlp_output("shared", shared, mlp, y.add());
+        }
+    }
+
+    /// Gradients of router and experts; `dx` becomes the gradient of `x` from `dy`, that of the output.
+    pub fn moe_backward(&mut self, module: &MoeModule, kept: &Kept, x: View, dy: View, dx: View) {
+        let Kept { gate, up, counts, source, position, scale, .. } = *kept;
+        let top_k = module.config.top_k;
+        let pairs = self.tokens * top_k;
+
+        let sent = self.token_rows("d_rows", dy, source, top_k);
+        let d_made = kept.slot.map_or(sent, |slot| self.dispatch("d_received", sent, slot));
+        let act = self.activation("experts.d_act", gate.rows, gate.cols);
+        self.grouped_backward_input(d_made, counts, module.down, act.set());
+        let category = Category::Dispatch;
+        let d_scale = self.temporary("d_scale", gate.rows, 1, DType::F32, category);
+        let clamp = module.config.clamp;
+        self.emit(Op::SwiGluGrad { gate, up, dy: act, scale: Some(scale), d_scale: Some(d_scale), clamp });
+        self.grouped_gradient(module.down, d_made, act, counts);
+
+        let rows = match kept.slot {
+            None => self.token_rows("rows", x, source, top_k),
+            Some(_) => kept.rows,
+        };
+        self.grouped_gradient(module.gate, gate, rows, counts);
+        self.grouped_gradient(module.up, up, rows, counts);
+        let d_rows = self.activation("experts.dx", gate.rows, x.cols);
+        self.grouped_backward_input(gate, counts, module.gate, d_rows.set());
+        self.grouped_backward_input(up, counts, module.up, d_rows.add());
+        let d_rows = self.combine("d_returned", d_rows, kept, top_k);
+        self.emit(Op::MoeTokenUnpermute { rows: d_rows, position, y: dx.set(), top_k });
+
+        let d_scale = match kept.slot {
+            None => d_scale,
+            Some(slot) => {
+                let out = self.exact("d_scale_returned", pairs, 1);
+                self.emit(Op::Combine { rows: d_scale, out, slot });
+                out
+            }
+        };
+        let d_weight = self.exact("router.d_weight", self.tokens, top_k);
+        self.emit(Op::MoeWeightUnpermute { rows: d_scale, position, weight: d_weight });
+        self.router_backward(module, kept, d_weight, x, dx);
+        if let (Some(shared), Some(mlp)) = (&module.shared, &kept.shared) {
+            self.mlp_backward("shared", shared, mlp, x, dy, dx.add());
+        }
+    }
+
+    fn router_backward(&mut self, module: &MoeModule, kept: &Kept, d_weight: View, x: View, dx: View) {
+        let Kept { logits, index, .. } = *kept;
+        let d_logits = self.exact("router.d_logits", self.tokens, module.config.experts);
+        let router = &module.config.router;
+        let (score, normalize, scale) = (router.score, router.normalize, router.scale);
+        self.emit(Op::MoeGatingTopKGrad { logits, index, d_weight, d_logits, score, normalize, scale });
+        let w = self.weight(module.router);
+        self.matmul(d_logits, w, dx.add(), PLAIN);
+        let dw = self.gradient(module.router);
+        self.matmul(d_logits, x, dw, GRADIENT_T);
+    }
+
+    /// What the routers of the ep group may send to one rank.
+    fn slot(&mut self, module: &MoeModule) -> SlotId {
+        let (experts, top_k, ep) = (module.config.experts, module.config.top_k, self.mesh.ep);
+        let balanced = self.tokens * top_k;
+        let bound = self.tokens * ep * top_k.min(experts / ep);
+        // Host memory that is never touched costs nothing, so a CPU takes whatever comes; a device plans for balance.
+        let cpu = self.recipe.cluster.device.kind == DeviceKind::Cpu;
+        let capacity = if cpu { bound } else { balanced };
+        let id = SlotId(self.program.routed.len() as u32);
+        let name = self.scope.clone();
+        self.program.routed.push(Routed { name, experts, balanced, bound, capacity });
+        id
+    }
+
+    fn whole(&mut self, name: &str, rows: u64, cols: u64) -> View {
+        self.temporary(name, Rows::Fixed(rows), cols, DType::I32, Category::Activations)
+    }
+
+    fn token_rows(&mut self, name: &str, x: View, source: View, top_k: u64) -> View {
+        let rows = Rows::Fixed(self.tokens * top_k);
+        let rows = self.temporary(name, rows, x.cols, self.precision.params, Category::Dispatch);
+        self.emit(Op::MoeTokenPermute { x, source, rows, top_k });
+        rows
+    }
+
+    fn dispatch(&mut self, name: &str, rows: View, slot: SlotId) -> View {
+        let out = self.activation(name, Rows::Routed(slot), rows.cols);
+        self.emit(Op::Dispatch { rows, out, slot });
+        out
+    }
+
+    fn dispatch_exact(&mut self, name: &str, rows: View, slot: SlotId) -> View {
+        let (dtype, category) = (DType::F32, Category::Dispatch);
+        let out = self.temporary(name, Rows::Routed(slot), rows.cols, dtype, category);
+        self.emit(Op::Dispatch { rows, out, slot });
+        out
+    }
+
+    /// Rows on their way back to the ranks of their tokens.
+    fn combine(&mut self, name: &str, rows: View, kept: &Kept, top_k: u64) -> View {
+        let Some(slot) = kept.slot else { return rows };
+        let back = Rows::Fixed(self.tokens * top_k);
+        let out = self.temporary(name, back, rows.cols, self.precision.params, Category::Dispatch);
+        self.emit(Op::Combine { rows, out, slot });
+        out
+    }
+
+    fn grouped(&mut self, name: &str, x: View, counts: View, weight: ParamId) -> View {
+        let w = self.weight(weight);
+        let cols = self.model.param(weight).shape[1];
+        let out = self.temporary(name, x.rows, cols, self.precision.params, Category::Dispatch);
+        self.emit(Op::GroupedMatmul { x, w, counts, out: out.set(), trans_w: true });
+        out
+    }
+
+    fn grouped_backward_input(&mut self, dy: View, counts: View, weight: ParamId, out: Sum) {
+        let w = self.weight(weight);
+        self.emit(Op::GroupedMatmul { x: dy, w, counts, out, trans_w: false });
+    }
+
+    fn grouped_gradient(&mut self, weight: ParamId, dy: View, x: View, counts: View) {
+        let dw = self.gradient(weight);
+        debug_assert_ne!(dw.mode, Accumulate::Always, "an expert matrix is used once a layer");
+        self.emit(Op::GroupedMatmulGrad { dy, x, counts, dw });
+    }
+}

@@ -1,0 +1,109 @@
+//! Memory over the course of a step, by what it is for.
+
+use super::arena::{lifetimes, resident};
+use super::program::{BufferId, Program};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a buffer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Category {
+    /// Parameter shards as the optimizer sees them.
+    Parameters,
+    /// Gradient shards.
+    Gradients,
+    /// Moments.
+    Optimizer,
+    /// Frozen parameters, position tables, inputs.
+    Constants,
+    /// Units while they are gathered.
+    Gathered,
+    /// Whole gradients of a unit before they are reduced.
+    GatheredGradients,
+    /// What the forward pass keeps for the backward pass, and temporaries.
+    Activations,
+    /// Rows of routed tokens and what the experts make of them.
+    Dispatch,
+    /// Logits of the head.
+    Logits,
+}
+
+impl Category {
+    /// The word for it in plans.
+    pub fn word(self) -> &'static str {
+        match self {
+            Category::Parameters => "parameters",
+            Category::Gradients => "gradients",
+            Category::Optimizer => "optimizer state",
+            Category::Constants => "constants, inputs",
+            Category::Gathered => "gathered units",
+            Category::GatheredGradients => "gathered gradients",
+            Category::Activations => "activations",
+            Category::Dispatch => "expert rows",
+            Category::Logits => "logits",
+        }
+    }
+}
+
+/// Bytes a rank needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Persistent region and arena: what a device allocates before the first step, and all it ever does.
+    pub peak: u64,
+    /// Live bytes by category at the instruction where they are most, persistent ones included.
+    pub at_peak: BTreeMap<Category, u64>,
+    /// Index of that instruction.
+    pub peak_instr: usize,
+    /// Arena bytes that no live buffer uses at the peak.
+    pub slack: u64,
+}
+
+/// Live bytes of the arena after each instruction, by category.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeline {
+    pub live: Vec<BTreeMap<Category, u64>>,
+}
+
+impl Memory {
+    /// Measures a program whose buffers have been placed.
+    pub fn of(program: &Program) -> Memory {
+        let lifetimes = lifetimes(program);
+        let mut steps: Vec<i64> = vec![0; program.instrs.len() + 1];
+        for (id, life) in &lifetimes {
+            steps[life.start] += resident(program, *id) as i64;
+            steps[life.end] -= resident(program, *id) as i64;
+        }
+        let (mut live, mut most, mut peak_instr) = (0, 0, 0);
+        for (i, step) in steps.iter().enumerate() {
+            live += step;
+            if live > most {
+                (most, peak_instr) = (live, i);
+            }
+        }
+        let mut at_peak = BTreeMap::new();
+        for (index, buffer) in program.buffers.iter().enumerate() {
+            let id = BufferId(index as u32);
+            let alive = buffer.persistent || lifetimes.get(&id).is_some_and(|l| l.contains(&peak_instr));
+            if alive {
+                *at_peak.entry(buffer.category).or_insert(0) += resident(program, id);
+            }
+        }
+        let used: u64 = at_peak.values().sum();
+        let peak = program.persistent + program.arena;
+        Memory { peak, peak_instr, slack: peak - used, at_peak }
+    }
+}
+
+impl Timeline {
+    /// Live bytes of the arena while each instruction runs.
+    pub fn of(program: &Program) -> Timeline {
+        let mut live = vec![BTreeMap::new(); program.instrs.len()];
+        for (id, life) in lifetimes(program) {
+            let category = program.buffer(id).category;
+            for at in &mut live[life] {
+                *at.entry(category).or_insert(0) += resident(program, id);
+            }
+        }
+        Timeline { live }
+    }
+}

@@ -1,0 +1,29 @@
+//! The plan: what every rank holds, and the program that all of them run.
+//!
+//! Input: a typed recipe and its model on the meta device. Output: a [`Plan`], plain data that can be written to a
+//! file, looked at, and run. The program is one flat list of instructions (forward, backward, collectives,
+//! optimizer) over named buffers whose places in memory are fixed here; what a device does at run time is to walk it.
+//! Nothing in this layer touches a tensor's data or knows a kernel.
+
+mod arena;
+mod compile;
+mod file;
+mod lower;
+mod memory;
+mod mesh;
+mod ops;
+mod placement;
+mod program;
+mod shapes;
+mod traffic;
+mod verify;
+
+pub use compile::{Plan, Task, compile};
+pub use file::{read, write};
+pub use memory::{Category, Memory, Timeline};
+pub use mesh::{Axis, Mesh};
+pub use ops::{Access, Accumulate, Op, Stream, Sum};
+pub use placement::{Placed, Placement, Unit, UnitId};
+pub use program::{Buffer, BufferId, Program, Rope, Routed, Rows, SlotId, View};
+pub use traffic::Traffic;
+pub use verify::verify;

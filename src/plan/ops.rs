@@ -1,0 +1,259 @@
+//! The instruction set. Each operation is declared once: its operands with how they are accessed, its attributes and
+//! the stream it runs on. Names and arguments follow the operators of aclnn.
+
+use super::mesh::Axis;
+use super::placement::UnitId;
+use super::program::{SlotId, View};
+use crate::recipe::Score;
+use serde::{Deserialize, Serialize};
+
+/// How an operand is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    /// Overwritten; the old content does not matter.
+    Write,
+    /// Read and written in place.
+    Update,
+}
+
+/// The queue an instruction runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stream {
+    Compute,
+    Comm,
+}
+
+/// What happens to the old content of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Accumulate {
+    Never,
+    /// Replaced in the first micro batch of a step, added to in the others.
+    AfterFirst,
+    Always,
+}
+
+impl Accumulate {
+    /// Whether to add in micro batch number `micro` of a step.
+    pub fn adds(self, micro: u64) -> bool {
+        match self {
+            Accumulate::Never => false,
+            Accumulate::AfterFirst => micro > 0,
+            Accumulate::Always => true,
+        }
+    }
+}
+
+/// A result that may be added to what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sum {
+    pub view: View,
+    pub mode: Accumulate,
+}
+
+/// An operand or the absence of an optional one.
+trait Operand {
+    fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View));
+}
+
+impl Operand for View {
+    fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View)) {
+        f(access, *self);
+    }
+}
+
+impl Operand for Option<View> {
+    fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View)) {
+        if let Some(view) = self {
+            f(access, *view);
+        }
+    }
+}
+
+impl Operand for Sum {
+    fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View)) {
+        let access = if self.mode == Accumulate::Never { access } else { Access::Update };
+        f(access, self.view);
+    }
+}
+
+macro_rules! ops {
+    ($(
+        $(#[$doc:meta])*
+        $stream:ident $name:ident {
+            $($access:ident $operand:ident: $operand_type:ty),*
+            $(; $($attribute:ident: $type:ty),*)?
+        }
+    )*) => {
+        /// One operation and its arguments.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        pub enum Op {
+            $($(#[$doc])* $name { $($operand: $operand_type,)* $($($attribute: $type,)*)? },)*
+        }
+
+        impl Op {
+            /// Its name in plans and messages.
+            pub fn name(&self) -> &'static str {
+                match self { $(Op::$name { .. } => stringify!($name),)* }
+            }
+
+            /// The queue it runs in.
+            pub fn stream(&self) -> Stream {
+                match self { $(Op::$name { .. } => Stream::$stream,)* }
+            }
+
+            /// Calls `f` with each operand and how it is accessed, in the order of the declaration.
+            pub fn operands(&self, mut f: impl FnMut(Access, View)) {
+                match self {
+                    $(Op::$name { $($operand,)* .. } => {
+                        $(Operand::visit($operand, Access::$access, &mut f);)*
+                        let _ = &mut f;
+                    })*
+                }
+            }
+        }
+    };
+}
+
+ops! {
+    // Collectives.
+
+    /// All-gather of a unit: equal shards of all ranks of the unit's axis, cast to the type of `full`.
+    Comm Gather { Read shard: View, Write full: View; unit: UnitId, axis: Axis }
+    /// The gathered copy of a unit is no longer needed.
+    Comm Free { Read full: View; unit: UnitId }
+    /// Sum of the ranks' gradients of a unit, each rank keeping its shard.
+    Comm ReduceScatter { Read full: View, Write shard: Sum; unit: UnitId, axis: Axis }
+    /// Sum over the ranks of an axis, in place.
+    Comm AllReduce { Update data: View; axis: Axis }
+    /// Tells all ranks of `ep` how many rows go where; fills `local` `[experts / ep]` and the row count of `slot`.
+    Comm Exchange { Read counts: View, Write local: View; slot: SlotId }
+    /// All-to-all of token rows to the ranks that hold their experts; the rows arrive sorted by expert.
+    Comm Dispatch { Read rows: View, Write out: View; slot: SlotId }
+    /// The inverse of `Dispatch`.
+    Comm Combine { Read rows: View, Write out: View; slot: SlotId }
+    /// Sums the number of supervised tokens of the step over all ranks: the divisor of loss and gradients.
+    Comm CountTokens {}
+    /// Sums the squared gradient norm and the loss over all ranks.
+    Comm ReduceMetrics {}
+
+    // Embedding and loss.
+
+    /// `out[t] = table[ids[t]]`
+    Compute Embedding { Read table: View, Read ids: View, Write out: View }
+    /// `d_table[ids[t]] (+)= dy[t]`
+    Compute EmbeddingGrad { Read dy: View, Read ids: View, Write d_table: Sum }
+    /// Adds `−log softmax(logits)[label]` over the rows to the step's loss and replaces the logits by the gradient of
+    /// the step's mean loss.
+    Compute CrossEntropy { Update logits: View, Read labels: View }
+
+    // Dense operators.
+
+    /// `out (+)= op(a) · op(b)`, `op` transposing where asked for.
+    Compute Matmul {
+        Read a: View, Read b: View, Write out: Sum;
+        trans_a: bool, trans_b: bool
+    }
+    /// `out = a + b`
+    Compute Add { Read a: View, Read b: View, Write out: View }
+    /// `y = x · rstd · (gamma + offset)`, `rstd = 1 / sqrt(mean(x²) + eps)` by row.
+    Compute RmsNorm { Read x: View, Read gamma: View, Write y: View, Write rstd: View; eps: f64, offset: f64 }
+    /// Gradients of `RmsNorm`.
+    Compute RmsNormGrad {
+        Read dy: View, Read x: View, Read rstd: View, Read gamma: View, Write dx: Sum, Write d_gamma: Sum;
+        offset: f64
+    }
+    /// Rotates the first channels of every head by the token's position, half-split pairs, in place; `inverse` rotates
+    /// back, which is the gradient.
+    Compute RotaryPositionEmbedding {
+        Update x: View, Read cos: View, Read sin: View, Read positions: View;
+        heads: u64, head_dim: u64, inverse: bool
+    }
+    /// Causal attention inside each document, over the last `window` keys where given; `lse` `[tokens, heads]` is the
+    /// log of the softmax denominator.
+    Compute FlashAttentionScore {
+        Read q: View, Read k: View, Read v: View, Write out: View, Write lse: View;
+        heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>
+    }
+    /// Gradients of `FlashAttentionScore`.
+    Compute FlashAttentionScoreGrad {
+        Read dy: View, Read q: View, Read k: View, Read v: View, Read out: View, Read lse: View,
+        Write dq: View, Write dk: View, Write dv: View;
+        heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>
+    }
+    /// `y[t, h] = x[t, h] · sigmoid(gate[t, h])`, one gate a head.
+    Compute HeadGate { Read x: View, Read gate: View, Write y: View; heads: u64, head_dim: u64 }
+    /// Gradients of `HeadGate`.
+    Compute HeadGateGrad {
+        Read dy: View, Read x: View, Read gate: View, Write dx: View, Write d_gate: View;
+        heads: u64, head_dim: u64
+    }
+    /// `y = scale · min(silu(gate), clamp) · clip(up, ±clamp)`, `scale` a number a row.
+    Compute SwiGlu {
+        Read gate: View, Read up: View, Read scale: Option<View>, Write y: View;
+        clamp: Option<f64>
+    }
+    /// Gradients of `SwiGlu` in place: `gate` and `up` become their gradients, `dy` becomes `y` again.
+    Compute SwiGluGrad {
+        Update gate: View, Update up: View, Update dy: View, Read scale: Option<View>, Write d_scale: Option<View>;
+        clamp: Option<f64>
+    }
+
+    // Mixture of experts.
+
+    /// The `top_k` experts of each token by score (plus `bias` for the choice alone) and their weights.
+    Compute MoeGatingTopK {
+        Read logits: View, Read bias: Option<View>, Write index: View, Write weight: View;
+        score: Score, normalize: bool, scale: f64
+    }
+    /// Gradient of `MoeGatingTopK` with respect to the logits.
+    Compute MoeGatingTopKGrad {
+        Read logits: View, Read index: View, Read d_weight: View, Write d_logits: View;
+        score: Score, normalize: bool, scale: f64
+    }
+    /// Sorts the chosen (token, slot) pairs by expert: `position` of each pair, `source` of each row, rows of each
+    /// expert.
+    Compute MoeTokenSort { Read index: View, Write position: View, Write source: View, Write counts: View }
+    /// `rows[j] = x[source[j] / top_k]`
+    Compute MoeTokenPermute { Read x: View, Read source: View, Write rows: View; top_k: u64 }
+    /// `y[t] (+)= Σ rows[position[t, slot]]`
+    Compute MoeTokenUnpermute {
+        Read rows: View, Read position: View, Write y: Sum;
+        top_k: u64
+    }
+    /// `out[j] = weight[source[j]]`
+    Compute MoeWeightPermute { Read weight: View, Read source: View, Write out: View }
+    /// `weight[t, slot] = rows[position[t, slot]]`
+    Compute MoeWeightUnpermute { Read rows: View, Read position: View, Write weight: View }
+    /// `out_e (+)= x_e · op(w_e)` for the rows of each local expert.
+    Compute GroupedMatmul {
+        Read x: View, Read w: View, Read counts: View, Write out: Sum;
+        trans_w: bool
+    }
+    /// `dw_e (+)= dy_eᵀ · x_e` for the rows of each local expert.
+    Compute GroupedMatmulGrad {
+        Read dy: View, Read x: View, Read counts: View, Write dw: Sum
+    }
+
+    // Optimizer.
+
+    /// Adds the sum of squares of a unit's gradient shard to the squared norm, divided by its number of copies.
+    Compute SumSquares { Read grad: View; unit: UnitId, copies: u64 }
+    /// AdamW on a unit's shard with the clipped gradient.
+    Compute ApplyAdamW {
+        Read grad: View, Update param: View, Update m: View, Update v: View;
+        unit: UnitId, beta1: f64, beta2: f64, eps: f64, weight_decay: f64
+    }
+}
+
+impl Op {
+    /// The axis of the mesh that a collective runs over.
+    pub fn axis(&self) -> Option<Axis> {
+        match self {
+            Op::Gather { axis, .. } | Op::ReduceScatter { axis, .. } | Op::AllReduce { axis, .. } => Some(*axis),
+            Op::Exchange { .. } | Op::Dispatch { .. } | Op::Combine { .. } => Some(Axis::Ep),
+            Op::CountTokens {} | Op::ReduceMetrics {} => Some(Axis::World),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The recipe library that ships inside the program: models and devices that `use` finds without a checkout.
+
+/// Every file of the library with its path below `recipes/`.
+pub const LIBRARY: &[(&str, &str)] = &[
+    ("devices/atlas.step", include_str!("../../recipes/devices/atlas.step")),
+    ("devices/cpu.step", include_str!("../../recipes/devices/cpu.step")),
+    ("models/llama.step", include_str!("../../recipes/models/llama.step")),
+    ("models/qwen3_moe.step", include_str!("../../recipes/models/qwen3_moe.step")),
+    ("models/step35.step", include_str!("../../recipes/models/step35.step")),
+];
+
+/// What every recipe knows without a `use`.
+pub const PRELUDE: &str = "devices/cpu.step";
+
+/// The path and text of a library file.
+pub fn file(path: &str) -> Option<(&'static str, &'static str)> {
+    LIBRARY.iter().find(|(known, _)| *known == path).copied()
+}
+
+/// The library file that holds a top-level item, for the advice to `use` it.
+pub fn file_with(kind: &str, name: &str) -> Option<&'static str> {
+    let begins = |line: &str| {
+        let mut words = line.split([' ', ':', '{']).filter(|word| !word.is_empty());
+        words.next() == Some(kind) && words.next() == Some(name)
+    };
+    LIBRARY.iter().find(|(_, text)| text.lines().any(begins)).map(|(path, _)| *path)
+}

@@ -1,0 +1,53 @@
+//! From spanned trees to a typed [`Recipe`]: declaration, loading, merging, evaluation, rules.
+//!
+//! In: the files that a [`Request`] names. Out: a [`Resolved`] recipe in which every value is of its type, within its bounds
+//! and consistent with the others, and [`Origins`], the place that set each. What is wrong is reported to the sink, all of it
+//! together.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | [`declare`], [`schema`] | every block declared once: Rust type, schema, extraction |
+//! | [`forms`], [`reader`], [`layers`], [`check`] | extraction and its checks |
+//! | [`load`], [`library`] | files, `use`, the embedded library |
+//! | [`node`], [`items`], [`merge`], [`origins`] | bases, profiles, `--set`, and who set what |
+//! | [`eval`], [`lookup`], [`operators`], [`functions`], [`value`], [`units`] | expressions |
+//! | [`resolve`], [`rules`] | all of it in order, then what must hold between values |
+
+#[macro_use]
+mod declare;
+
+mod check;
+mod eval;
+mod forms;
+pub mod functions;
+mod items;
+mod layers;
+pub mod library;
+mod load;
+mod lookup;
+mod merge;
+mod node;
+mod operators;
+mod origins;
+mod reader;
+mod resolve;
+mod rules;
+pub mod schema;
+pub mod units;
+mod value;
+
+pub use declare::Block;
+pub use layers::LAYER;
+pub use load::Request;
+pub use origins::{Origin, Origins, Via};
+pub use resolve::{Loaded, Profile, Resolved, item_schema, load};
+pub use schema::data::{Data, Format, Pack, Source};
+pub use schema::machine::{Cluster, Device, DeviceKind, Efficiency, Link};
+pub use schema::model::{
+    Act, Attention, Ffn, Gate, Init, Layer, Llama3Scaling, Mlp, Model, Moe, Mtp, MtpHead, Norm, Rope, Router,
+    Scaling, Score, Weights,
+};
+pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Names};
+pub use schema::parallel::{Parallel, Precision, Recompute};
+pub use schema::recipe::Recipe;
+pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Optimizer, Schedule, Stage, Train};

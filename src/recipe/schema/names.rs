@@ -1,0 +1,109 @@
+//! How a checkpoint calls its tensors. The defaults are those of Llama and Qwen3-MoE in the Hugging Face layout.
+
+block! {
+    /// How a checkpoint calls its tensors.
+    pub struct Names("names") {
+        /// The embedding of tokens.
+        embed: String = "model.embed_tokens.weight",
+        /// The norm behind the last layer.
+        norm: String = "model.norm.weight",
+        /// The output projection.
+        head: String = "lm_head.weight",
+        /// What the names in a layer begin with; `{i}` is the number of the layer.
+        layer: String = "model.layers.{i}",
+        /// Attention.
+        attention: AttentionNames,
+        /// A dense layer.
+        mlp: MlpNames,
+        /// A layer of experts.
+        moe: MoeNames,
+        /// The layers of multi-token prediction, numbered on behind the others.
+        mtp: MtpNames,
+    }
+}
+
+block! {
+    /// Names in attention, behind the prefix of the layer.
+    pub struct AttentionNames("attention") {
+        /// The norm in front of it.
+        norm: String = "input_layernorm.weight",
+        /// The projection to queries.
+        q: String = "self_attn.q_proj.weight",
+        /// The projection to keys.
+        k: String = "self_attn.k_proj.weight",
+        /// The projection to values.
+        v: String = "self_attn.v_proj.weight",
+        /// The output projection.
+        o: String = "self_attn.o_proj.weight",
+        /// The projection to the gate of each head.
+        gate: String = "self_attn.g_proj.weight",
+        /// The norm of queries.
+        q_norm: String = "self_attn.q_norm.weight",
+        /// The norm of keys.
+        k_norm: String = "self_attn.k_norm.weight",
+    }
+}
+
+block! {
+    /// Names in a dense layer, behind the prefix of the layer.
+    pub struct MlpNames("mlp") {
+        /// The norm in front of it, in layers of experts too.
+        norm: String = "post_attention_layernorm.weight",
+        /// The gate projection.
+        gate: String = "mlp.gate_proj.weight",
+        /// The up projection.
+        up: String = "mlp.up_proj.weight",
+        /// The down projection.
+        down: String = "mlp.down_proj.weight",
+    }
+}
+
+block! {
+    /// Names in a layer of experts, behind the prefix of the layer. With `layout = per_expert`, `{e}` is the expert.
+    pub struct MoeNames("moe") {
+        /// The router.
+        router: String = "mlp.gate.weight",
+        /// The bias by which the router chooses.
+        bias: String = "mlp.gate.e_score_correction_bias",
+        /// The gate projections of the experts.
+        gate: String = "mlp.experts.{e}.gate_proj.weight",
+        /// The up projections of the experts.
+        up: String = "mlp.experts.{e}.up_proj.weight",
+        /// The down projections of the experts.
+        down: String = "mlp.experts.{e}.down_proj.weight",
+        /// How the experts lie in the file.
+        layout: Layout = per_expert,
+        /// The gate projection of the shared expert.
+        shared_gate: String = "mlp.shared_experts.gate_proj.weight",
+        /// The up projection of the shared expert.
+        shared_up: String = "mlp.shared_experts.up_proj.weight",
+        /// The down projection of the shared expert.
+        shared_down: String = "mlp.shared_experts.down_proj.weight",
+    }
+}
+
+words! {
+    /// How experts lie in a checkpoint.
+    pub enum Layout {
+        /// All in one tensor: [expert, out, in].
+        stacked => Stacked,
+        /// A tensor each.
+        per_expert => PerExpert,
+    }
+}
+
+block! {
+    /// Names in a layer of multi-token prediction, behind the prefix of the layer.
+    pub struct MtpNames("mtp") {
+        /// The norm of the next token's embedding.
+        embed_norm: String = "enorm.weight",
+        /// The norm of the hidden state.
+        hidden_norm: String = "hnorm.weight",
+        /// The projection of both, side by side, to the hidden size.
+        project: String = "eh_proj.weight",
+        /// The norm in front of its head.
+        norm: String = "shared_head.norm.weight",
+        /// Its own head.
+        head: String = "shared_head.head.weight",
+    }
+}

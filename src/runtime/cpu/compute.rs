@@ -1,0 +1,215 @@
+//! Instructions of the compute stream: operands to slices, slices to kernels.
+
+use super::{Cpu, Scalars};
+use crate::kernels as k;
+use crate::plan::{Accumulate, Axis, Op, Rows, View};
+use crate::recipe;
+
+fn score(score: recipe::Score) -> k::Score {
+    match score {
+        recipe::Score::Sigmoid => k::Score::Sigmoid,
+        recipe::Score::Softmax => k::Score::Softmax,
+    }
+}
+
+fn attention(heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>) -> k::Attention {
+    k::Attention {
+        heads: heads as usize,
+        kv_heads: kv_heads as usize,
+        head_dim: head_dim as usize,
+        window: window.map(|w| w as usize),
+        scale: (head_dim as f32).sqrt().recip(),
+    }
+}
+
+fn fixed(view: View) -> usize {
+    let Rows::Fixed(rows) = view.rows else { unreachable!("dense operators have fixed shapes") };
+    rows as usize
+}
+
+impl Cpu {
+    /// Runs one instruction of the compute stream.
+    pub(super) fn compute(&self, op: &Op, scalars: &mut Scalars) {
+        let adds = |mode: Accumulate| mode.adds(scalars.micro);
+        match *op {
+            Op::Embedding { table, ids, out } => {
+                k::embedding(self.out(out), self.get(table), self.get(ids), out.cols as usize);
+            }
+            Op::EmbeddingGrad { dy, ids, d_table } => {
+                let (cols, add) = (dy.cols as usize, adds(d_table.mode));
+                k::embedding_grad(self.out(d_table.view), self.get(dy), self.get(ids), cols, add);
+            }
+            Op::CrossEntropy { logits, labels } => {
+                let scale = scalars.supervised.max(1.0).recip() as f32;
+                scalars.loss += k::cross_entropy(self.out(logits), self.get(labels), scale);
+            }
+            Op::Matmul { a, b, out, trans_a, trans_b } => {
+                let (m, n) = (fixed(out.view), out.view.cols as usize);
+                let inner = if trans_a { fixed(a) } else { a.cols as usize };
+                let result = self.out(out.view);
+                k::matmul(result, self.get(a), self.get(b), m, n, inner, trans_a, trans_b, adds(out.mode));
+            }
+            Op::Add { a, b, out } => k::add(self.out(out), self.get(a), self.get(b)),
+            Op::RmsNorm { x, gamma, y, rstd, eps, offset } => {
+                let (x, gamma) = (self.get(x), self.get(gamma));
+                k::rms_norm(self.out(y), self.out(rstd), x, gamma, eps as f32, offset as f32);
+            }
+            Op::RmsNormGrad { dy, x, rstd, gamma, dx, d_gamma, offset } => k::rms_norm_grad(
+                self.out(dx.view),
+                self.out(d_gamma.view),
+                self.get(dy),
+                self.get(x),
+                self.get(rstd),
+                self.get(gamma),
+                offset as f32,
+                adds(dx.mode),
+                adds(d_gamma.mode),
+            ),
+            Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, inverse } => {
+                let table = k::RopeTable {
+                    cos: self.get(cos),
+                    sin: self.get(sin),
+                    rot_dim: 2 * cos.cols as usize,
+                };
+                let (heads, head_dim) = (heads as usize, head_dim as usize);
+                k::rotary(self.out(x), &table, self.get(positions), heads, head_dim, inverse);
+            }
+            Op::FlashAttentionScore { q, k, v, out, lse, heads, kv_heads, head_dim, window } => {
+                let shape = attention(heads, kv_heads, head_dim, window);
+                let (q, k, v) = (self.get(q), self.get(k), self.get(v));
+                k::flash_attention(&shape, self.out(out), self.out(lse), q, k, v, &self.segments);
+            }
+            Op::FlashAttentionScoreGrad {
+                dy,
+                q,
+                k,
+                v,
+                out,
+                lse,
+                dq,
+                dk,
+                dv,
+                heads,
+                kv_heads,
+                head_dim,
+                window,
+            } => k::flash_attention_grad(
+                &attention(heads, kv_heads, head_dim, window),
+                self.out(dq),
+                self.out(dk),
+                self.out(dv),
+                self.get(dy),
+                self.get(q),
+                self.get(k),
+                self.get(v),
+                self.get(out),
+                self.get(lse),
+                &self.segments,
+            ),
+            Op::HeadGate { x, gate, y, heads, head_dim } => {
+                k::head_gate(self.out(y), self.get(x), self.get(gate), heads as usize, head_dim as usize);
+            }
+            Op::HeadGateGrad { dy, x, gate, dx, d_gate, heads, head_dim } => {
+                let (dy, x, gate) = (self.get(dy), self.get(x), self.get(gate));
+                let (heads, head_dim) = (heads as usize, head_dim as usize);
+                k::head_gate_grad(self.out(dx), self.out(d_gate), dy, x, gate, heads, head_dim);
+            }
+            Op::SwiGlu { gate, up, scale, y, clamp } => {
+                let (gate, up, scale) = (self.get(gate), self.get(up), scale.map(|s| self.get(s)));
+                k::swi_glu(self.out(y), gate, up, clamp.map(|c| c as f32), scale);
+            }
+            Op::SwiGluGrad { gate, up, dy, scale, d_scale, clamp } => k::swi_glu_grad(
+                self.out(gate),
+                self.out(up),
+                self.out(dy),
+                clamp.map(|c| c as f32),
+                scale.map(|s| self.get(s)),
+                d_scale.map(|s| self.out(s)),
+                gate.cols as usize,
+            ),
+            Op::SumSquares { grad, unit, copies } => {
+                let held = self.held(unit);
+                let grad: &[f32] = &self.get(grad)[..(held.end - held.start) as usize];
+                scalars.norm_squared += k::sum_squares(grad) / copies as f64;
+            }
+            Op::ApplyAdamW { grad, param, m, v, unit, beta1, beta2, eps, weight_decay } => {
+                let held = self.held(unit);
+                let decayed = self.plan.placement.unit(unit).decayed.clamp(held.start, held.end);
+                let (from, to) = ((decayed - held.start) as usize, (held.end - held.start) as usize);
+                let (param, m, v) = (self.out::<f32>(param), self.out::<f32>(m), self.out::<f32>(v));
+                for (range, weight_decay) in [(0..from, weight_decay), (from..to, 0.0)] {
+                    let step = k::AdamWStep {
+                        lr: scalars.learning_rate,
+                        beta1,
+                        beta2,
+                        eps,
+                        weight_decay,
+                        step: scalars.step,
+                        grad_scale: scalars.clip_factor(),
+                    };
+                    let grad: &[f32] = &self.get(grad)[range.clone()];
+                    let (m, v) = (&mut m[range.clone()], &mut v[range.clone()]);
+                    k::adamw(&mut param[range], grad, m, v, &step);
+                }
+            }
+            ref op => self.experts(op, adds),
+        }
+    }
+
+    /// The instructions of the experts.
+    fn experts(&self, op: &Op, adds: impl Fn(Accumulate) -> bool) {
+        match *op {
+            Op::MoeGatingTopK { logits, bias, index, weight, score: s, normalize, scale } => {
+                let bias = bias.map(|bias| self.get(bias));
+                let (logits, top_k) = (self.get(logits), index.cols as usize);
+                let (index, weight) = (self.out(index), self.out(weight));
+                k::gating_top_k(index, weight, logits, bias, top_k, score(s), normalize, scale as f32);
+            }
+            Op::MoeGatingTopKGrad { logits, index, d_weight, d_logits, score: s, normalize, scale } => {
+                let (top_k, scale) = (index.cols as usize, scale as f32);
+                let (d_weight, logits, index) = (self.get(d_weight), self.get(logits), self.get(index));
+                let d_logits = self.out(d_logits);
+                k::gating_top_k_grad(d_logits, d_weight, logits, index, top_k, score(s), normalize, scale);
+            }
+            Op::MoeTokenSort { index, position, source, counts } => {
+                k::token_sort(self.out(position), self.out(source), self.out(counts), self.get(index));
+            }
+            Op::MoeTokenPermute { x, source, rows, top_k } => {
+                k::token_permute(self.out(rows), self.get(x), self.get(source), top_k as usize);
+            }
+            Op::MoeTokenUnpermute { rows, position, y, top_k } => {
+                let (rows, position) = (self.get(rows), self.get(position));
+                k::token_unpermute(self.out(y.view), rows, position, top_k as usize, adds(y.mode));
+            }
+            Op::MoeWeightPermute { weight, source, out } => {
+                k::weight_permute(self.out(out), self.get(weight), self.get(source));
+            }
+            Op::MoeWeightUnpermute { rows, position, weight } => {
+                k::weight_unpermute(self.out(weight), self.get(rows), self.get(position));
+            }
+            Op::GroupedMatmul { x, w, counts, out, trans_w } => {
+                let (n, inner) = (out.view.cols as usize, x.cols as usize);
+                let result = self.out(out.view);
+                let (x, w, counts) = (self.get(x), self.get(w), self.get(counts));
+                k::grouped_matmul(result, x, w, counts, n, inner, trans_w, adds(out.mode));
+            }
+            Op::GroupedMatmulGrad { dy, x, counts, dw } => {
+                let (n, inner) = (dy.cols as usize, x.cols as usize);
+                let (dy, x, counts) = (self.get(dy), self.get(x), self.get(counts));
+                k::grouped_matmul_weight_grad(self.out(dw.view), dy, x, counts, n, inner, adds(dw.mode));
+            }
+            ref other => unreachable!("{} is not an instruction of the compute stream", other.name()),
+        }
+    }
+
+    /// The elements of a unit that this rank holds.
+    fn held(&self, unit: crate::plan::UnitId) -> std::ops::Range<u64> {
+        let unit = self.plan.placement.unit(unit);
+        unit.held(self.coordinate(unit.axis))
+    }
+
+    /// Where this rank stands on an axis.
+    pub(super) fn coordinate(&self, axis: Axis) -> u64 {
+        self.plan.mesh.coordinate(axis, u64::from(self.comm.rank()))
+    }
+}

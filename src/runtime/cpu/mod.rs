@@ -1,0 +1,155 @@
+//! The CPU device: kernels on one block of host memory, collectives through a [`Communicator`].
+
+mod collectives;
+mod compute;
+mod memory;
+
+use super::device::{Device, Scalars};
+use crate::base::DType;
+use crate::comm::{Communicator, Group, Routing};
+use crate::data::Sequence;
+use crate::diag::Diagnostic;
+use crate::kernels;
+use crate::plan::{Axis, Op, Plan, Rows, Stream, View};
+use crate::recipe::Scaling;
+use memory::Memory;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One rank's device.
+pub struct Cpu {
+    plan: Arc<Plan>,
+    memory: Memory,
+    comm: Box<dyn Communicator>,
+    groups: BTreeMap<Axis, Group>,
+    /// Who sends how many rows where, for each routing of the program.
+    routings: Vec<Routing>,
+    /// Rows that each routing has brought to this rank.
+    received: Vec<u64>,
+    /// Boundaries of the documents in the micro batch.
+    segments: Vec<u32>,
+}
+
+impl Cpu {
+    /// Allocates what the plan says and nothing else.
+    ///
+    /// # Errors
+    /// A precision that the kernels do not have, or a group of ranks that cannot be formed.
+    pub fn new(plan: Arc<Plan>, mut comm: Box<dyn Communicator>) -> Result<Cpu, Diagnostic> {
+        refuse_other_types(&plan)?;
+        let rank = u64::from(comm.rank());
+        let mut groups = BTreeMap::new();
+        for axis in Axis::ALL {
+            groups.insert(axis, comm.group(&plan.mesh.group(axis, rank))?);
+        }
+        let routings = plan.program.routed.iter().map(|routed| {
+            Routing::new(plan.mesh.ep as usize, routed.experts as usize).ok_or_else(|| {
+                let (experts, ep) = (routed.experts, plan.mesh.ep);
+                let message = format!("{experts} experts cannot be divided over {ep} ranks");
+                Diagnostic::error("step::parallel::ep_experts", message)
+            })
+        });
+        let routings = routings.collect::<Result<Vec<_>, _>>()?;
+        let tokens = plan.train.micro_batch * plan.data.sequence;
+        let mut cpu = Cpu {
+            memory: Memory::new(&plan.program)?,
+            received: vec![0; routings.len()],
+            segments: Vec::with_capacity(tokens as usize + 1),
+            routings,
+            comm,
+            groups,
+            plan,
+        };
+        cpu.fill_ropes();
+        Ok(cpu)
+    }
+
+    fn fill_ropes(&mut self) {
+        let plan = Arc::clone(&self.plan);
+        for rope in &plan.program.ropes {
+            let scaling = match &rope.config.scaling {
+                Scaling::None => None,
+                Scaling::Llama3(s) => Some(kernels::Llama3Scaling {
+                    factor: s.factor as f32,
+                    original_positions: s.original as f32,
+                    low_freq_factor: s.low as f32,
+                    high_freq_factor: s.high as f32,
+                }),
+            };
+            let (cos, sin) = (self.out(rope.cos), self.out(rope.sin));
+            kernels::rope_table(cos, sin, rope.config.theta, rope.rotary as usize, scaling.as_ref());
+        }
+    }
+
+    /// Elements of a view now: routed rows are as many as have come.
+    fn elements(&self, view: View) -> usize {
+        let rows = match view.rows {
+            Rows::Fixed(rows) => rows,
+            Rows::Routed(slot) => self.received[slot.0 as usize],
+        };
+        (rows * view.cols) as usize
+    }
+
+    /// An operand for reading.
+    fn get<T: bytemuck::Pod>(&self, view: View) -> &[T] {
+        self.memory.get(&self.plan.program, view, self.elements(view))
+    }
+
+    /// An operand for writing.
+    ///
+    /// The slice does not borrow the device, so that an instruction can hold its inputs and outputs at once; see
+    /// [`Memory::out`] for why they never overlap.
+    fn out<'a, T: bytemuck::Pod>(&self, view: View) -> &'a mut [T] {
+        // SAFETY: the plan has been verified: the operands that an instruction writes overlap none of its others, and
+        // every caller drops the slice before the next instruction runs.
+        unsafe { self.memory.out(&self.plan.program, view, self.elements(view)) }
+    }
+}
+
+impl Device for Cpu {
+    fn load(&mut self, sequences: &[Arc<Sequence>]) {
+        let program = &self.plan.program;
+        let [tokens, labels, positions] = [program.tokens, program.labels, program.positions];
+        let (tokens, positions) = (self.out::<u32>(tokens), self.out::<u32>(positions));
+        let labels = self.out::<i32>(labels);
+        let length = self.plan.data.sequence as usize;
+        self.segments.clear();
+        self.segments.push(0);
+        for (i, sequence) in sequences.iter().enumerate() {
+            let at = i * length..(i + 1) * length;
+            tokens[at.clone()].copy_from_slice(&sequence.tokens);
+            labels[at.clone()].copy_from_slice(&sequence.labels);
+            positions[at.clone()].copy_from_slice(&sequence.positions);
+            self.segments.extend(sequence.segments[1..].iter().map(|end| at.start as u32 + end));
+        }
+    }
+
+    fn run(&mut self, op: &Op, scalars: &mut Scalars) -> Result<(), Diagnostic> {
+        self.memory.note(&self.plan.program, op);
+        match op.stream() {
+            Stream::Comm => self.communicate(op, scalars)?,
+            Stream::Compute => self.compute(op, scalars),
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, view: View, values: &[f32]) {
+        self.out::<f32>(view).copy_from_slice(values);
+    }
+
+    fn read(&self, view: View) -> Vec<f32> {
+        self.get::<f32>(view).to_vec()
+    }
+
+    fn memory(&self) -> (u64, u64) {
+        self.memory.usage()
+    }
+}
+
+fn refuse_other_types(plan: &Plan) -> Result<(), Diagnostic> {
+    let other = plan.program.buffers.iter().find(|b| !matches!(b.dtype, DType::F32 | DType::I32));
+    let Some(buffer) = other else { return Ok(()) };
+    let message = format!("the CPU engine computes in f32, and `{}` is {}", buffer.name, buffer.dtype);
+    Err(Diagnostic::error("step::precision::cpu", message)
+        .help("write `parallel { precision { params = f32 } }` in the profile for cpu"))
+}

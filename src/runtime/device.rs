@@ -1,0 +1,54 @@
+//! What a rank asks of a device.
+
+use crate::data::Sequence;
+use crate::diag::Diagnostic;
+use crate::plan::{Op, View};
+use std::sync::Arc;
+
+/// Numbers that the host and the program exchange during a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scalars {
+    /// Number of the step, from 1.
+    pub step: u64,
+    /// Number of the micro batch inside the step, from 0.
+    pub micro: u64,
+    pub learning_rate: f64,
+    /// Largest global gradient norm; larger gradients are scaled down to it.
+    pub clip: Option<f64>,
+    /// Supervised tokens of the step: of this rank, then of all ranks once `CountTokens` has run.
+    pub supervised: f64,
+    /// How many ranks want to stop behind this step; the sum once `CountTokens` has run.
+    pub stop: f64,
+    /// Sum of the losses of all supervised tokens; over all ranks once `ReduceMetrics` has run.
+    pub loss: f64,
+    /// Squared gradient norm, likewise.
+    pub norm_squared: f64,
+}
+
+impl Scalars {
+    /// What the gradient is multiplied with so that its norm is at most `clip`, as PyTorch's `clip_grad_norm_`.
+    pub fn clip_factor(&self) -> f32 {
+        self.clip.map_or(1.0, |clip| (clip / (self.norm_squared.sqrt() + 1e-6)).min(1.0)) as f32
+    }
+}
+
+/// Memory with the plan's layout and the operations of the instruction set.
+pub trait Device {
+    /// Copies the sequences of a micro batch to where the program expects them.
+    fn load(&mut self, sequences: &[Arc<Sequence>]);
+
+    /// Runs one instruction.
+    ///
+    /// # Errors
+    /// What went wrong on this rank or, in a collective, on any rank.
+    fn run(&mut self, op: &Op, scalars: &mut Scalars) -> Result<(), Diagnostic>;
+
+    /// Copies numbers into a persistent buffer.
+    fn write(&mut self, view: View, values: &[f32]);
+
+    /// Copies numbers out of a persistent buffer.
+    fn read(&self, view: View) -> Vec<f32>;
+
+    /// Bytes the device has set aside, and the most it has ever used of them.
+    fn memory(&self) -> (u64, u64);
+}

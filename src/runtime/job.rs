@@ -1,0 +1,183 @@
+//! All ranks of a run on this machine: threads, a device each, one report a step.
+
+use super::cpu::Cpu;
+use super::fill::{Origin, fill};
+use super::rank::Rank;
+use crate::comm::{Communicator, local};
+use crate::data::{Loader, Sequence};
+use crate::diag::Diagnostic;
+use crate::plan::{Plan, verify};
+use crate::weights::Folder;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+/// Gives every rank the sequences it asks for by number.
+pub trait Feed: Sync {
+    /// Sequence `index` of the run, the same whichever rank asks. A rank asks for growing numbers.
+    ///
+    /// # Errors
+    /// What is wrong with the data.
+    fn sequence(&self, rank: u64, index: u64) -> Result<Arc<Sequence>, Diagnostic>;
+}
+
+impl Feed for Loader {
+    fn sequence(&self, rank: u64, index: u64) -> Result<Arc<Sequence>, Diagnostic> {
+        Loader::sequence(self, rank as usize, index)
+    }
+}
+
+/// What a step has done.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepReport {
+    pub step: u64,
+    /// Mean over the supervised tokens of all ranks, in nats.
+    pub loss: f64,
+    /// Global norm before clipping.
+    pub grad_norm: f64,
+    pub learning_rate: f64,
+    /// Tokens of the step, all ranks together, and those of them that have a label.
+    pub tokens: u64,
+    pub supervised: u64,
+    pub seconds: f64,
+    /// Whether the run ends here.
+    pub last: bool,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Steps that were applied.
+    pub steps: u64,
+    /// Bytes set aside for the rank that needs most, and the most that any rank used.
+    pub reserved: u64,
+    pub used: u64,
+}
+
+/// A run of a plan on this machine.
+pub struct Job<'a> {
+    pub plan: Arc<Plan>,
+    pub feed: &'a dyn Feed,
+    /// The checkpoint to start from; from scratch without one.
+    pub weights: Option<&'a Folder>,
+    /// Threads for all ranks together.
+    pub threads: usize,
+    /// Set from outside to stop behind the current step.
+    pub stop: &'a AtomicBool,
+    /// Called on every rank behind every step.
+    pub inspect: &'a (dyn Fn(&Rank, &StepReport) + Sync),
+}
+
+impl Job<'_> {
+    /// Trains, calling `report` behind every step on this thread.
+    ///
+    /// # Errors
+    /// The first thing that went wrong on any rank; all ranks have ended by then.
+    pub fn run(&self, mut report: impl FnMut(&StepReport)) -> Result<Outcome, Diagnostic> {
+        let (sender, receiver) = mpsc::channel();
+        self.on_every_rank(
+            |mut rank| {
+                for step in 1..=self.plan.train.steps {
+                    let done = rank.step(step, self.feed, self.stop.load(Ordering::Relaxed))?;
+                    (self.inspect)(&rank, &done);
+                    if rank.number() == 0 {
+                        // Nobody listens any more only when the run is being torn down.
+                        let _ = sender.send(done);
+                    }
+                    if done.last {
+                        return Ok((done.step, rank.memory()));
+                    }
+                }
+                Ok((0, rank.memory()))
+            },
+            || {
+                while let Ok(done) = receiver.recv() {
+                    report(&done);
+                    if done.last {
+                        break;
+                    }
+                }
+            },
+        )
+        .map(|ends| Outcome {
+            steps: ends[0].0,
+            reserved: ends.iter().map(|(_, memory)| memory.0).max().unwrap_or(0),
+            used: ends.iter().map(|(_, memory)| memory.1).max().unwrap_or(0),
+        })
+    }
+
+    /// Runs `work` on every rank and `meanwhile` on this thread. Threads are divided evenly; each rank's kernels run in
+    /// a pool of its own.
+    fn on_every_rank<T: Send>(
+        &self,
+        work: impl Fn(Rank) -> Result<T, Diagnostic> + Sync,
+        meanwhile: impl FnOnce(),
+    ) -> Result<Vec<T>, Diagnostic> {
+        verify(&self.plan)?;
+        let ranks = self.plan.mesh.devices as usize;
+        let threads = (self.threads / ranks).max(1);
+        let origin = match self.weights {
+            Some(folder) => Origin::Checkpoint(folder),
+            None => Origin::Scratch { seed: self.plan.train.seed },
+        };
+        let one = |comm: Box<dyn Communicator>| {
+            let number = u64::from(comm.rank());
+            let mut device = Cpu::new(Arc::clone(&self.plan), comm)?;
+            fill(&self.plan, number, &mut device, origin)?;
+            work(Rank::new(Arc::clone(&self.plan), number, Box::new(device)))
+        };
+        let one = &one;
+        let results: Vec<Result<T, Diagnostic>> = thread::scope(|scope| {
+            let handles: Vec<_> = local(ranks)
+                .into_iter()
+                .map(|comm| {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+                    scope.spawn(move || {
+                        let pool = pool.map_err(|error| {
+                            Diagnostic::error("step::runtime::threads", format!("no threads: {error}"))
+                        })?;
+                        pool.install(|| one(Box::new(comm)))
+                    })
+                })
+                .collect();
+            meanwhile();
+            handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| Err(panicked()))).collect()
+        });
+        first_cause(results)
+    }
+}
+
+/// One rank's failure ends the others; what they report then is only its echo.
+fn first_cause<T>(results: Vec<Result<T, Diagnostic>>) -> Result<Vec<T>, Diagnostic> {
+    let mut values = Vec::with_capacity(results.len());
+    let mut failures = Vec::new();
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    failures.sort_by_key(|failure| failure.code == "step::comm::aborted");
+    failures.into_iter().next().map_or(Ok(values), Err)
+}
+
+fn panicked() -> Diagnostic {
+    Diagnostic::error("step::runtime::internal", "a rank ended in a way that is a mistake of this program")
+        .help("please report it together with the recipe")
+}
+
+/// The logits `[tokens, vocab]` that every rank computes for its first micro batch, from a plan that goes forward only.
+///
+/// # Errors
+/// As [`Job::run`]; a plan without logits gives empty ones.
+pub fn forward(plan: Arc<Plan>, feed: &dyn Feed, weights: Option<&Folder>) -> Result<Vec<Vec<f32>>, Diagnostic> {
+    let stop = AtomicBool::new(false);
+    let logits = plan.program.logits;
+    let threads = thread::available_parallelism().map_or(1, |n| n.get());
+    let job = Job { plan, feed, weights, threads, stop: &stop, inspect: &|_, _| {} };
+    let work = |mut rank: Rank| {
+        rank.forward(job.feed)?;
+        Ok(logits.map(|view| rank.read(view)).unwrap_or_default())
+    };
+    job.on_every_rank(work, || {})
+}

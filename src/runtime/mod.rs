@@ -1,0 +1,21 @@
+//! Runs a plan: ranks walk the program over a device and talk through collectives.
+//!
+//! Input: a verified [`Plan`](crate::plan::Plan), a [`Feed`] of token sequences and, unless it is trained from
+//! scratch, a folder of weights. Output: a report for every step, trained parameters, and the peak of memory that was
+//! really used. Everything a rank needs is allocated before the first step; a step allocates nothing.
+
+mod cpu;
+mod device;
+mod fill;
+mod init;
+mod job;
+mod rank;
+mod schedule;
+mod snapshot;
+
+pub use cpu::Cpu;
+pub use device::{Device, Scalars};
+pub use job::{Feed, Job, Outcome, StepReport, forward};
+pub use rank::Rank;
+pub use schedule::learning_rate;
+pub use snapshot::{Kind, Snapshot};

@@ -1,0 +1,141 @@
+//! One rank: walks the program of a step over its device.
+
+use super::device::{Device, Scalars};
+use super::job::{Feed, StepReport};
+use super::schedule::learning_rate;
+use crate::data::Sequence;
+use crate::diag::Diagnostic;
+use crate::plan::{Plan, View};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A rank with its device and the sequences of the step it is in.
+pub struct Rank {
+    plan: Arc<Plan>,
+    number: u64,
+    device: Box<dyn Device>,
+    /// All micro batches of a step, one behind the other.
+    batch: Vec<Arc<Sequence>>,
+}
+
+impl Rank {
+    pub fn new(plan: Arc<Plan>, number: u64, device: Box<dyn Device>) -> Rank {
+        let sequences = plan.program.accumulation * plan.train.micro_batch;
+        Rank { plan, number, device, batch: Vec::with_capacity(sequences as usize) }
+    }
+
+    /// Which rank of the world this is.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Copies a persistent buffer.
+    pub fn read(&self, view: View) -> Vec<f32> {
+        self.device.read(view)
+    }
+
+    /// Bytes the device has set aside, and the most it has used of them.
+    pub fn memory(&self) -> (u64, u64) {
+        self.device.memory()
+    }
+
+    /// Runs step `step` (from 1) on the sequences that belong to this rank.
+    ///
+    /// # Errors
+    /// What the feed, a collective or the device report, or a loss that is no number.
+    pub fn step(&mut self, step: u64, feed: &dyn Feed, stop: bool) -> Result<StepReport, Diagnostic> {
+        let plan = Arc::clone(&self.plan);
+        let started = Instant::now();
+        self.fetch(step, feed)?;
+        let supervised = self.batch.iter().flat_map(|s| &s.labels).filter(|label| **label >= 0).count();
+        let mut scalars = Scalars {
+            step,
+            micro: 0,
+            learning_rate: learning_rate(&plan.train, step),
+            clip: plan.train.clip,
+            supervised: supervised as f64,
+            stop: f64::from(u8::from(stop)),
+            loss: 0.0,
+            norm_squared: 0.0,
+        };
+        self.walk(plan.program.begin.clone(), &mut scalars)?;
+        let micro_batch = plan.train.micro_batch as usize;
+        for micro in 0..plan.program.accumulation {
+            scalars.micro = micro;
+            let first = micro as usize * micro_batch;
+            self.device.load(&self.batch[first..first + micro_batch]);
+            self.walk(plan.program.micro.clone(), &mut scalars)?;
+        }
+        self.update(&plan, &mut scalars)?;
+        Ok(StepReport {
+            step,
+            loss: scalars.loss / scalars.supervised.max(1.0),
+            grad_norm: scalars.norm_squared.sqrt(),
+            learning_rate: scalars.learning_rate,
+            tokens: plan.train.global_batch * plan.data.sequence,
+            supervised: scalars.supervised as u64,
+            seconds: started.elapsed().as_secs_f64(),
+            last: scalars.stop > 0.0 || step == plan.train.steps,
+        })
+    }
+
+    /// Runs the program once over one micro batch, without an update.
+    ///
+    /// # Errors
+    /// As [`Rank::step`].
+    pub fn forward(&mut self, feed: &dyn Feed) -> Result<(), Diagnostic> {
+        let plan = Arc::clone(&self.plan);
+        self.fetch(1, feed)?;
+        self.device.load(&self.batch[..plan.train.micro_batch as usize]);
+        let mut scalars = Scalars {
+            step: 1,
+            micro: 0,
+            learning_rate: 0.0,
+            clip: None,
+            supervised: 0.0,
+            stop: 0.0,
+            loss: 0.0,
+            norm_squared: 0.0,
+        };
+        self.walk(plan.program.micro.clone(), &mut scalars)
+    }
+
+    /// The sequences of a step are numbered through: micro batches of all ranks, one behind the other.
+    fn fetch(&mut self, step: u64, feed: &dyn Feed) -> Result<(), Diagnostic> {
+        let (train, ranks) = (&self.plan.train, self.plan.mesh.devices);
+        self.batch.clear();
+        for micro in 0..self.plan.program.accumulation {
+            let first = (step - 1) * train.global_batch + (micro * ranks + self.number) * train.micro_batch;
+            for index in first..first + train.micro_batch {
+                self.batch.push(feed.sequence(self.number, index)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The update phase stops before the optimizer when loss or gradient are no numbers: parameters stay as they were.
+    fn update(&mut self, plan: &Plan, scalars: &mut Scalars) -> Result<(), Diagnostic> {
+        for op in &plan.program.instrs[plan.program.update.clone()] {
+            self.device.run(op, scalars)?;
+            let reduced = matches!(op, crate::plan::Op::ReduceMetrics {});
+            if reduced && !(scalars.loss.is_finite() && scalars.norm_squared.is_finite()) {
+                return Err(not_finite(scalars));
+            }
+        }
+        Ok(())
+    }
+
+    fn walk(&mut self, range: Range<usize>, scalars: &mut Scalars) -> Result<(), Diagnostic> {
+        let plan = Arc::clone(&self.plan);
+        plan.program.instrs[range].iter().try_for_each(|op| self.device.run(op, scalars))
+    }
+}
+
+fn not_finite(scalars: &Scalars) -> Diagnostic {
+    let loss = scalars.loss / scalars.supervised.max(1.0);
+    let norm = scalars.norm_squared.sqrt();
+    let message = format!("step {}: loss {loss}, gradient norm {norm}", scalars.step);
+    Diagnostic::error("step::runtime::not_finite", message)
+        .help("the step was not applied; lower the learning rate, lengthen the warm-up or set `clip`")
+}

@@ -1,0 +1,67 @@
+//! Whole tensors from the shards of all ranks, under their checkpoint names.
+
+use super::fill::{pieces, shards};
+use super::rank::Rank;
+use crate::plan::{Category, Plan};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Which persistent buffers to collect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Parameters,
+    Gradients,
+}
+
+/// Tensors that the ranks fill in, each with what it holds.
+pub struct Snapshot {
+    plan: Arc<Plan>,
+    kind: Kind,
+    whole: Mutex<Vec<Vec<f32>>>,
+}
+
+impl Snapshot {
+    /// Room for all trained parameters, or for their gradients.
+    pub fn new(plan: Arc<Plan>, kind: Kind) -> Snapshot {
+        let mut whole = vec![Vec::new(); plan.params.len()];
+        for placed in plan.placement.units.iter().flat_map(|unit| &unit.params) {
+            let at = placed.param.0 as usize;
+            whole[at] = vec![0.0; plan.params[at].elements() as usize];
+        }
+        Snapshot { plan, kind, whole: Mutex::new(whole) }
+    }
+
+    /// Copies this rank's shards to their places.
+    pub fn add(&self, rank: &Rank) {
+        let category = match self.kind {
+            Kind::Parameters => Category::Parameters,
+            Kind::Gradients => Category::Gradients,
+        };
+        for (unit, view) in shards(&self.plan, category) {
+            let values = rank.read(view);
+            let mut whole = self.whole.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            for piece in pieces(&self.plan, unit, rank.number()) {
+                let (from, to) = (piece.elements.start as usize, piece.elements.end as usize);
+                let at = piece.offset as usize;
+                whole[piece.param.0 as usize][from..to].copy_from_slice(&values[at..at + to - from]);
+            }
+        }
+    }
+
+    /// The tensors by checkpoint name, with their shapes.
+    pub fn tensors(self) -> BTreeMap<String, (Vec<u64>, Vec<f32>)> {
+        let whole = self.whole.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut tensors = BTreeMap::new();
+        for (parameter, values) in self.plan.params.iter().zip(whole) {
+            if values.is_empty() {
+                continue;
+            }
+            for tensor in parameter.tensors() {
+                let elements = tensor.shape.iter().product::<u64>() as usize;
+                let at = tensor.offset as usize;
+                tensors.insert(tensor.name, (tensor.shape, values[at..at + elements].to_vec()));
+            }
+        }
+        tensors
+    }
+}

@@ -1,0 +1,162 @@
+//! A checkpoint of Hugging Face: one file, or shards with an index, and where each tensor lies in them.
+
+use super::header::{self, Encoding};
+use crate::diag::Diagnostic;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+const SINGLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// Where a tensor lies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorInfo {
+    /// Its file, as an index into the checkpoint's files.
+    pub(super) file: usize,
+    pub encoding: Encoding,
+    pub shape: Vec<u64>,
+    /// Bytes of the file.
+    pub range: Range<u64>,
+}
+
+/// An audited checkpoint whose tensors can be read, by several threads at once.
+#[derive(Debug)]
+pub struct Folder {
+    pub(super) files: Vec<(PathBuf, File)>,
+    tensors: BTreeMap<String, TensorInfo>,
+    pub(super) bytes_read: AtomicU64,
+}
+
+/// The part of an index that matters.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+impl Folder {
+    /// Opens a checkpoint: a folder that holds `model.safetensors` or an index of shards, or one file. The
+    /// headers of all files are read and checked, the data is not.
+    ///
+    /// # Errors
+    /// Missing, truncated and foreign files; an index and files that disagree.
+    pub fn open(path: &Path) -> Result<Self, Diagnostic> {
+        let mut folder =
+            Folder { files: Vec::new(), tensors: BTreeMap::new(), bytes_read: AtomicU64::new(0) };
+        if !path.is_dir() {
+            folder.add(path.to_owned())?;
+        } else if path.join(INDEX).is_file() {
+            folder.add_shards(path)?;
+        } else if path.join(SINGLE).is_file() {
+            folder.add(path.join(SINGLE))?;
+        } else {
+            return Err(no_checkpoint(path));
+        }
+        Ok(folder)
+    }
+
+    /// Where the tensor of this name lies.
+    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
+        self.tensors.get(name)
+    }
+
+    /// The names of all tensors, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    /// Bytes of all tensors.
+    pub fn bytes(&self) -> u64 {
+        self.tensors.values().map(|tensor| tensor.range.end - tensor.range.start).sum()
+    }
+
+    /// Adds the tensors of a file.
+    fn add(&mut self, path: PathBuf) -> Result<(), Diagnostic> {
+        let file = File::open(&path).map_err(|error| {
+            Diagnostic::error("step::weights::open", format!("cannot open {}: {error}", path.display())).help(
+                "`weights` names a Hugging Face folder or a safetensors file; download the checkpoint first",
+            )
+        })?;
+        for entry in header::read(&path, &file)? {
+            let at = self.files.len();
+            let info =
+                TensorInfo { file: at, encoding: entry.encoding, shape: entry.shape, range: entry.range };
+            if let Some(other) = self.tensors.insert(entry.name.clone(), info) {
+                let (first, second) = (self.files[other.file].0.display(), path.display());
+                let message = format!("tensor `{}` is both in {first} and in {second}", entry.name);
+                return Err(Diagnostic::error("step::weights::index", message)
+                    .help("remove the files that do not belong to this checkpoint"));
+            }
+        }
+        self.files.push((path, file));
+        Ok(())
+    }
+
+    /// Adds all shards of an index and holds the two against each other.
+    fn add_shards(&mut self, folder: &Path) -> Result<(), Diagnostic> {
+        let path = folder.join(INDEX);
+        let refuse = |what: String| {
+            Diagnostic::error("step::weights::index", format!("{}: {what}", path.display()))
+                .help("the index and the shards must be of the same download: fetch the folder again")
+        };
+        let text = fs::read(&path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+        let Index { weight_map } = serde_json::from_slice(&text)
+            .map_err(|error| refuse(format!("not an index of shards: {error}")))?;
+        let mut shards = BTreeSet::new();
+        for (tensor, shard) in &weight_map {
+            let mut parts = Path::new(shard).components();
+            if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
+                return Err(refuse(format!(
+                    "tensor `{tensor}` is said to be in `{shard}`, outside the folder"
+                )));
+            }
+            shards.insert(shard.as_str());
+        }
+        let missing: Vec<&str> =
+            shards.iter().copied().filter(|shard| !folder.join(shard).is_file()).collect();
+        if let [first, ..] = missing[..] {
+            let count = missing.len();
+            return Err(refuse(format!(
+                "{count} of {} shards are missing, the first is {first}",
+                shards.len()
+            )));
+        }
+        for shard in shards {
+            self.add(folder.join(shard))?;
+        }
+        let in_file = |tensor: &str, shard: &str| {
+            self.tensors.get(tensor).is_some_and(|info| self.files[info.file].0 == folder.join(shard))
+        };
+        if let Some((tensor, shard)) = weight_map.iter().find(|(tensor, shard)| !in_file(tensor, shard)) {
+            return Err(refuse(format!("tensor `{tensor}` is not in {shard}")));
+        }
+        if let Some((tensor, info)) =
+            self.tensors.iter().find(|(tensor, _)| !weight_map.contains_key(*tensor))
+        {
+            let shard = self.files[info.file].0.display();
+            return Err(refuse(format!("tensor `{tensor}` of {shard} is not listed")));
+        }
+        Ok(())
+    }
+}
+
+/// What a folder holds instead of a checkpoint, and what to do.
+fn no_checkpoint(path: &Path) -> Diagnostic {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    let ends = |end: &str| names.iter().find(|name| name.ends_with(end));
+    let help = if let Some(name) = ends(".safetensors") {
+        format!("it holds {name}: name that file, or add `{INDEX}`")
+    } else if let Some(name) = ends(".bin").or_else(|| ends(".pt")).or_else(|| ends(".pth")) {
+        format!("it holds {name}: convert the checkpoint to safetensors, for instance with `save_pretrained`")
+    } else {
+        "name the folder of a Hugging Face model, and download it first".to_owned()
+    };
+    let message = format!("{} holds neither `{SINGLE}` nor `{INDEX}`", path.display());
+    Diagnostic::error("step::weights::open", message).help(help)
+}

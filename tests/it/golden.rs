@@ -1,0 +1,163 @@
+//! Logits, loss, gradients and ten AdamW steps against PyTorch, for tiny checkpoints in Hugging Face layout.
+//! `tests/golden/README.md` says how the numbers were made and what error PyTorch itself has.
+
+use crate::support::{Fixed, Tensors, difference, plan, sequence, train};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use stepc::data::Sequence;
+use stepc::model::Part;
+use stepc::plan::{Plan, Task};
+use stepc::runtime::forward;
+use stepc::weights::Folder;
+
+struct Golden {
+    folder: PathBuf,
+    recipe: PathBuf,
+    facts: Value,
+    weights: Folder,
+}
+
+fn golden(name: &str) -> Golden {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let folder = root.join(name);
+    let facts = std::fs::read_to_string(folder.join("golden.json")).unwrap();
+    Golden {
+        weights: Folder::open(&folder).unwrap_or_else(|problem| panic!("{problem:?}")),
+        recipe: root.join(format!("{name}.step")),
+        facts: serde_json::from_str(&facts).unwrap(),
+        folder,
+    }
+}
+
+impl Golden {
+    fn sequences(&self) -> Vec<Arc<Sequence>> {
+        let rows = self.facts["input_ids"].as_array().unwrap();
+        rows.iter().map(|row| sequence(serde_json::from_value(row.clone()).unwrap())).collect()
+    }
+
+    fn tensors(&self, file: &str) -> Tensors {
+        let folder = Folder::open(&self.folder.join(file)).unwrap();
+        let names: Vec<String> = folder.names().map(str::to_owned).collect();
+        let read = |name: String| {
+            let shape = folder.tensor(&name).unwrap().shape.clone();
+            let elements = shape.iter().product();
+            let mut values = vec![0.0; elements as usize];
+            folder.read_elements(&name, 0..elements, &mut values).unwrap();
+            (name, (shape, values))
+        };
+        names.into_iter().map(read).collect()
+    }
+
+    fn number(&self, key: &str) -> f64 {
+        self.facts[key].as_f64().unwrap()
+    }
+
+    /// The mistakes whose loss is nearest to what came out, for the message of a failing test.
+    fn looks_like(&self, loss: f64) -> String {
+        let wrong = self.facts["loss_if_wrong"].as_object().unwrap();
+        let losses = wrong.iter().filter_map(|(name, v)| Some((v["loss"].as_f64()?, name)));
+        let mut by_distance: Vec<_> = losses.map(|(l, name)| ((l - loss).abs(), l, name)).collect();
+        by_distance.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let near = by_distance.iter().take(3).map(|(_, l, name)| format!("{name} ({l:.7})"));
+        format!("a loss of {loss:.7} looks like: {}", near.collect::<Vec<_>>().join(", "))
+    }
+
+    fn mean_loss(&self, plan: &Plan, logits: &[f32]) -> f64 {
+        let vocab = plan.vocab as usize;
+        let rows = self.sequences().into_iter().flat_map(|s| s.labels.clone());
+        let losses: Vec<f64> = logits
+            .chunks(vocab)
+            .zip(rows)
+            .filter(|(_, label)| *label >= 0)
+            .map(|(row, label)| {
+                let top = row.iter().fold(f32::MIN, |a, b| a.max(*b));
+                let sum: f64 = row.iter().map(|x| f64::from(x - top).exp()).sum();
+                sum.ln() + f64::from(top) - f64::from(row[label as usize])
+            })
+            .collect();
+        losses.iter().sum::<f64>() / losses.len() as f64
+    }
+}
+
+fn logits_match(name: &str) {
+    let golden = golden(name);
+    let plan = plan(&golden.recipe, None, &[], Task::Forward);
+    let feed = Fixed(golden.sequences());
+    let logits = forward(Arc::clone(&plan), &feed, Some(&golden.weights)).unwrap().remove(0);
+    let wanted = &golden.tensors("logits.safetensors")["logits"].1;
+    let loss = golden.mean_loss(&plan, &logits);
+    let (error, _) = difference(&logits, wanted);
+    assert!(error < 1e-4, "{name}: logits are off by {error}; {}", golden.looks_like(loss));
+    assert!((loss - golden.number("loss_f64")).abs() < 1e-5, "{name}: {}", golden.looks_like(loss));
+}
+
+fn training_matches(name: &str) {
+    let golden = golden(name);
+    let plan = plan(&golden.recipe, None, &[], Task::Train);
+    let trained = train(&plan, &Fixed(golden.sequences()), Some(&golden.weights), 2);
+
+    let wanted = golden.tensors("grads.safetensors");
+    assert_eq!(trained.gradients.len(), wanted.len(), "{name}: parameters with a gradient");
+    for (tensor, (shape, values)) in &wanted {
+        let (own_shape, own) = &trained.gradients[tensor];
+        assert_eq!(own_shape, shape, "{name}: {tensor}");
+        let (error, largest) = difference(own, values);
+        let loss = trained.reports[0].loss;
+        assert!(
+            error <= 1e-4 * largest,
+            "{name}: gradient of {tensor} is off by {error}, largest {largest}; {}",
+            golden.looks_like(loss)
+        );
+    }
+
+    let curve = golden.facts["curve"].as_array().unwrap();
+    assert_eq!(trained.reports.len(), curve.len());
+    for (report, point) in trained.reports.iter().zip(curve) {
+        let (loss, norm) = (point["loss"].as_f64().unwrap(), point["grad_norm"].as_f64().unwrap());
+        let step = report.step;
+        assert!((report.loss - loss).abs() < 1e-4, "{name}: step {step}: loss {} for {loss}", report.loss);
+        let off = (report.grad_norm / norm - 1.0).abs();
+        assert!(off < 1e-4, "{name}: step {step}: norm {} for {norm}", report.grad_norm);
+    }
+
+    for (tensor, (_, values)) in golden.tensors("params_after_10.safetensors") {
+        let (error, _) = difference(&trained.parameters[&tensor].1, &values);
+        assert!(error < 5e-4, "{name}: {tensor} after ten steps is off by {error}");
+    }
+}
+
+/// Every tensor of the checkpoint belongs to a parameter and every parameter to a tensor.
+fn tensors_match(name: &str) {
+    let golden = golden(name);
+    let plan = plan(&golden.recipe, None, &[], Task::Train);
+    let wanted = plan.params.iter().flat_map(|p| p.tensors()).map(|t| (t.name, t.shape));
+    golden.weights.audit(wanted, std::iter::empty()).unwrap();
+    assert_eq!(plan.counts.total, golden.facts["num_parameters"].as_u64().unwrap());
+    let trainable = plan.params.iter().filter(|p| p.trainable && p.part != Part::Mtp);
+    let trainable: u64 = trainable.map(|p| p.elements()).sum();
+    assert_eq!(trainable, golden.facts["num_trainable"].as_u64().unwrap());
+}
+
+macro_rules! golden_tests {
+    ($($name:ident)*) => { $(
+        mod $name {
+            #[test]
+            fn tensors() {
+                super::tensors_match(stringify!($name));
+            }
+
+            #[test]
+            fn logits() {
+                super::logits_match(stringify!($name));
+            }
+
+            #[test]
+            fn training() {
+                super::training_matches(stringify!($name));
+            }
+        }
+    )* };
+}
+
+golden_tests! { step35 qwen3_moe llama }

@@ -1,0 +1,114 @@
+//! The same update comes out however the work is divided: ranks, expert parallelism, micro batches, recomputation.
+
+use crate::support::{Fixed, Trained, difference, plan, sequence, train};
+use std::sync::Arc;
+use stepc::data::Sequence;
+use stepc::plan::Task;
+
+/// Four sequences of pseudo-random tokens, in documents of uneven length.
+fn sequences() -> Vec<Arc<Sequence>> {
+    let mut state = 1u64;
+    let mut next = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    (0..4)
+        .map(|_| {
+            let tokens = (0..48).map(|_| next(512) as u32).collect();
+            let mut sequence = Arc::unwrap_or_clone(sequence(tokens));
+            let cut = 5 + next(38) as u32;
+            sequence.segments = vec![0, cut, 48];
+            sequence.positions = (0..cut).chain(0..48 - cut).collect();
+            sequence.labels[cut as usize - 1] = -1;
+            Arc::new(sequence)
+        })
+        .collect()
+}
+
+fn run(recipe: &str, set: &[&str], threads: usize) -> Trained {
+    let mut all = vec!["model.weights=scratch", "train.steps=3", "train.global_batch=4"];
+    all.extend(set);
+    let plan = plan(recipe, None, &all, Task::Train);
+    train(&plan, &Fixed(sequences()), None, threads)
+}
+
+#[track_caller]
+fn same(reference: &Trained, other: &Trained, what: &str) {
+    for (a, b) in reference.reports.iter().zip(&other.reports) {
+        assert!((a.loss / b.loss - 1.0).abs() < 1e-5, "{what}: loss {} and {}", a.loss, b.loss);
+        assert!((a.grad_norm / b.grad_norm - 1.0).abs() < 1e-5, "{what}: norm {} and {}", a.grad_norm, b.grad_norm);
+    }
+    for (kind, a, b) in [
+        ("gradient", &reference.gradients, &other.gradients),
+        ("parameter", &reference.parameters, &other.parameters),
+    ] {
+        assert_eq!(a.len(), b.len());
+        for (name, (_, values)) in a {
+            let (error, largest) = difference(&b[name].1, values);
+            // Adam divides tiny gradients by their own size: an update is as sure as its sign.
+            let tolerance = if kind == "gradient" { 1e-5 * largest } else { 1e-5 * largest + 2e-5 };
+            assert!(error <= tolerance, "{what}: {kind} of {name} differs by {error}, largest {largest}");
+        }
+    }
+}
+
+const STEP35: &str = "tests/golden/step35.step";
+
+#[test]
+fn ranks_and_expert_parallelism() {
+    let reference = run(STEP35, &["train.micro_batch=1"], 1);
+    for (devices, fsdp, ep, ep_fsdp) in
+        [(2, 2, 1, 2), (2, 2, 2, 1), (4, 4, 1, 4), (4, 4, 2, 2), (4, 4, 4, 1), (4, 2, 2, 1), (4, 1, 1, 2)]
+    {
+        let set = [
+            format!("cluster.devices={devices}"),
+            format!("parallel.fsdp={fsdp}"),
+            format!("parallel.ep={ep}"),
+            format!("parallel.ep_fsdp={ep_fsdp}"),
+            "train.micro_batch=1".to_owned(),
+        ];
+        let set: Vec<&str> = set.iter().map(String::as_str).collect();
+        same(&reference, &run(STEP35, &set, devices), &set.join(" "));
+    }
+}
+
+#[test]
+fn micro_batches_and_accumulation() {
+    let reference = run(STEP35, &["train.micro_batch=4"], 1);
+    for set in [
+        &["train.micro_batch=2"][..],
+        &["train.micro_batch=1"],
+        &["train.micro_batch=2", "cluster.devices=2"],
+        &["train.micro_batch=1", "cluster.devices=2", "parallel.ep=2", "parallel.prefetch=2"],
+    ] {
+        same(&reference, &run(STEP35, set, 2), &set.join(" "));
+    }
+}
+
+#[test]
+fn recomputation() {
+    let reference = run(STEP35, &["train.micro_batch=2"], 1);
+    let full = ["train.micro_batch=2", "parallel.recompute=full"];
+    same(&reference, &run(STEP35, &full, 1), "recompute = full");
+    let on_two = [&full[..], &["train.micro_batch=1", "cluster.devices=2", "parallel.ep=2"]].concat();
+    same(&reference, &run(STEP35, &on_two[1..], 2), "recompute = full, ep = 2");
+}
+
+#[test]
+fn tied_embeddings() {
+    let tie = "model.tie_embeddings=true";
+    let reference = run("tests/golden/llama.step", &[tie, "train.micro_batch=2"], 1);
+    let two = run("tests/golden/llama.step", &[tie, "train.micro_batch=1", "cluster.devices=2"], 2);
+    same(&reference, &two, "tied, two ranks");
+    let untied = run("tests/golden/llama.step", &["train.micro_batch=2"], 1);
+    assert!(untied.parameters.len() == reference.parameters.len() + 1);
+}
+
+#[test]
+fn threads_give_the_same_bits() {
+    let one = run(STEP35, &["train.micro_batch=4"], 1);
+    let two = run(STEP35, &["train.micro_batch=4"], 2);
+    for (name, (_, values)) in &one.parameters {
+        assert!(difference(&two.parameters[name].1, values).0 < 1e-6, "{name}");
+    }
+}

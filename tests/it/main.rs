@@ -1,0 +1,6 @@
+//! All integration tests in one binary, which links once.
+
+mod golden;
+mod invariance;
+mod layers;
+mod support;
