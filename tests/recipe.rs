@@ -277,6 +277,8 @@ fn set_goes_over_everything_and_keeps_the_chain() {
     assert_eq!(chain, [Via::Set, Via::Item]);
     assert!(resolved.origins.span("train.optimizer.lr").is_some());
     assert!(resolved.origins.span("train.seed").is_none());
+    assert_eq!(resolved.origins.nearest("train.seed"), resolved.origins.span("train"));
+    assert!(resolved.origins.iter().any(|(path, _)| path == "model.attention full.rope.theta"));
 }
 
 #[test]
@@ -588,6 +590,10 @@ fn evaluation_is_bounded() {
     let outcome =
         small(&[("recipe small", &(text + "recipe small")), ("steps = 10", "steps = x59")], None, &[]);
     assert!(outcome.said.contains("step::value::too_deep"), "{}", outcome.said);
+    let chain: String = (0..500).map(|level| format!("let x{level} = 1 + x{}\n", level + 1)).collect();
+    let outcome =
+        small(&[("recipe small", &(chain + "recipe small")), ("steps = 10", "steps = x0")], None, &[]);
+    assert!(outcome.said.contains("step::value::too_deep"), "{}", outcome.said);
 }
 
 proptest! {
@@ -596,6 +602,21 @@ proptest! {
     #[test]
     fn no_assignment_panics(text in "\\PC{0,40}") {
         small(&[], None, &[&text]);
+    }
+
+    #[test]
+    fn no_damaged_recipe_panics(
+        start in 0..SMALL.len(),
+        length in 0..40_usize,
+        put in "(\\{|\\}|: full|none|if |layer|moe sparse|, |=|i|\\[|-|99999999999|0|profile x: short|require |let steps = )?",
+    ) {
+        let mut text = SMALL.to_owned();
+        text.replace_range(start..(start + length).min(SMALL.len()), &put);
+        let host = MemoryHost::new().with("a.step", text);
+        let (loaded, _, mut sink) = load_from(&host, &Request { path: "a.step".into(), ..Request::default() });
+        if let Some(loaded) = loaded {
+            loaded.check_all(&mut sink);
+        }
     }
 
     #[test]

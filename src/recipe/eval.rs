@@ -65,7 +65,7 @@ pub struct Frame<'f, 't> {
 
 /// What is being evaluated, for the report of a cycle.
 struct Active<'t> {
-    key: (usize, usize),
+    key: (usize, &'t str),
     name: &'t str,
     span: Option<Span>,
 }
@@ -263,7 +263,7 @@ impl<'e, 't> Evaluator<'e, 't> {
         from: Option<Span>,
     ) -> Result<Value, Failed> {
         let written = at.node.fields.get(field.key).filter(|_| !field.read_only);
-        let key = (std::ptr::from_ref(at.node) as usize, field.key.as_ptr() as usize);
+        let key = (std::ptr::from_ref(at.node) as usize, field.key);
         let place = written.and_then(|written| written.chain.first()).map(|origin| origin.span).or(from);
         self.guarded(key, field.key, place, |eval| match (written, field.default) {
             (Some(written), _) => {
@@ -318,7 +318,7 @@ impl<'e, 't> Evaluator<'e, 't> {
     /// Runs `inner` unless it is running already, which is a cycle.
     pub fn guarded(
         &mut self,
-        key: (usize, usize),
+        key: (usize, &'t str),
         name: &'t str,
         span: Option<Span>,
         inner: impl FnOnce(&mut Self) -> Result<Value, Failed>,

@@ -1,4 +1,4 @@
-//! Reading a recipe and all it uses. A file is looked for beside the one that uses it, then in the [`library`].
+//! Reading a recipe and all it uses. A file is looked for beside the one that uses it, then in the `library`.
 
 use super::library;
 use super::node::{check_lets, twice};

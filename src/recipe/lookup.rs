@@ -61,7 +61,7 @@ impl<'t> Evaluator<'_, 't> {
             return Ok(Value::Int(layer));
         }
         if let Some((item, scope)) = frame.scope.find(word) {
-            let key = (std::ptr::from_ref(item) as usize, 0);
+            let key = (std::ptr::from_ref(item) as usize, "");
             let frame = Frame { scope, ..frame };
             return self.guarded(key, &item.name.text, Some(item.name.span), |eval| {
                 eval.eval(&item.value, frame, want)

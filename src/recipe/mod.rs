@@ -6,12 +6,12 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | [`declare`], [`schema`] | every block declared once: Rust type, schema, extraction |
-//! | [`forms`], [`reader`], [`layers`], [`check`] | extraction and its checks |
-//! | [`load`], [`library`] | files, `use`, the embedded library |
-//! | [`node`], [`items`], [`merge`], [`origins`] | bases, profiles, `--set`, and who set what |
-//! | [`eval`], [`lookup`], [`operators`], [`functions`], [`value`], [`units`] | expressions |
-//! | [`resolve`], [`rules`] | all of it in order, then what must hold between values |
+//! | `declare`, `schema` | every block declared once: Rust type, schema, extraction |
+//! | `forms`, `reader`, `layers`, `check` | extraction and its checks |
+//! | `load`, `library` | files, `use`, the embedded library |
+//! | `node`, `items`, `merge`, `origins` | bases, profiles, `--set`, and who set what |
+//! | `eval`, `lookup`, `operators`, `functions`, `value`, `units` | expressions |
+//! | `resolve`, `rules` | all of it in order, then what must hold between values |
 
 #[macro_use]
 mod declare;

@@ -1,7 +1,7 @@
 //! Which places set a value.
 
 use crate::base::Span;
-use std::collections::HashMap;
+use indexmap::IndexMap;
 
 /// One place that set a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Via {
 /// `parallel`, `model.moe sparse`. A block told apart by its name is called by kind and name, any other by its kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins {
-    chains: HashMap<String, Vec<Origin>>,
+    chains: IndexMap<String, Vec<Origin>>,
 }
 
 impl Origins {
@@ -39,6 +39,11 @@ impl Origins {
     /// Every place that set `path`, the winner first; empty where a default holds.
     pub fn chain(&self, path: &str) -> &[Origin] {
         self.chains.get(path).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every written path with its places, a block before what stands in it.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[Origin])> {
+        self.chains.iter().map(|(path, chain)| (path.as_str(), chain.as_slice()))
     }
 
     /// The place of `path`, or of the innermost written block around it.

@@ -21,7 +21,8 @@ struct Golden {
 fn golden(name: &str) -> Golden {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let folder = root.join(name);
-    let facts = std::fs::read_to_string(folder.join("golden.json")).unwrap();
+    // Python writes the margin of a router that is not there as no JSON allows.
+    let facts = std::fs::read_to_string(folder.join("golden.json")).unwrap().replace("Infinity", "null");
     Golden {
         weights: Folder::open(&folder).unwrap_or_else(|problem| panic!("{problem:?}")),
         recipe: root.join(format!("{name}.step")),

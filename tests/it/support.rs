@@ -10,7 +10,7 @@ use stepc::data::Sequence;
 use stepc::diag::{Diagnostic, Sink, render};
 use stepc::plan::{Plan, Task, compile};
 use stepc::recipe::{Request, Resolved, load};
-use stepc::runtime::{Feed, Job, Kind, Outcome, Snapshot, StepReport};
+use stepc::runtime::{Feed, Job, Kind, Snapshot, StepReport};
 use stepc::weights::Folder;
 
 /// Tensors by checkpoint name, with their shapes.
@@ -56,7 +56,6 @@ pub struct Trained {
     pub reports: Vec<StepReport>,
     pub gradients: Tensors,
     pub parameters: Tensors,
-    pub outcome: Outcome,
 }
 
 /// Trains and collects gradients behind the first step and parameters behind the last.
@@ -80,13 +79,12 @@ pub fn train(plan: &Arc<Plan>, feed: &dyn Feed, weights: Option<&Folder>, thread
             }
         },
     };
-    let outcome = job.run(|report| reports.lock().unwrap().push(*report));
-    let outcome = outcome.unwrap_or_else(|problem| panic!("{problem:?}"));
+    let run = job.run(|report| reports.lock().unwrap().push(*report));
+    run.unwrap_or_else(|problem| panic!("{problem:?}"));
     Trained {
         reports: reports.into_inner().unwrap(),
         gradients: gradients.tensors(),
         parameters: parameters.tensors(),
-        outcome,
     }
 }
 
