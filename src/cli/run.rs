@@ -68,15 +68,21 @@ fn compile(session: &mut Session, args: &RunArgs) -> Result<(Plan, Origins), Fai
     };
     let resolved = session.resolve(&loaded, Some(profile))?;
     let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
-    session.print(&format!("{}\n", style.warn(&format!("{target}: running its profile `{profile}` on the CPU engine"))));
+    session.print(&format!(
+        "{}\n",
+        style.warn(&format!("{target}: running its profile `{profile}` on the CPU engine"))
+    ));
     session.print(&format!("{}\n", headline(&plan, style)));
     Ok((plan, resolved.origins))
 }
 
 fn read_plan(path: &Path) -> Result<Plan, Diagnostic> {
     let text = OsHost.read_text(path).map_err(|error| {
-        Diagnostic::error("step::plan::unreadable", format!("cannot read the plan {}: {error}", path.display()))
-            .help("write one with `stepc plan RECIPE --output FILE`")
+        Diagnostic::error(
+            "step::plan::unreadable",
+            format!("cannot read the plan {}: {error}", path.display()),
+        )
+        .help("write one with `stepc plan RECIPE --output FILE`")
     })?;
     plan::read(path, &text)
 }
@@ -85,12 +91,14 @@ fn read_plan(path: &Path) -> Result<Plan, Diagnostic> {
 fn executable(plan: &Plan) -> Result<(), Diagnostic> {
     if plan.cluster.device.kind != DeviceKind::Cpu {
         let message = format!("no {} on this machine", plan.cluster.device.name);
-        return Err(Diagnostic::error("step::run::no_target", message)
-            .help("compile the plan of a profile for cpu: `stepc plan RECIPE --profile NAME --output FILE`"));
+        return Err(Diagnostic::error("step::run::no_target", message).help(
+            "compile the plan of a profile for cpu: `stepc plan RECIPE --profile NAME --output FILE`",
+        ));
     }
     if plan.train.stage == Stage::Sft {
         let message = "the CPU engine trains on every token: `stage = sft` is planned, not run";
-        return Err(Diagnostic::error("step::train::stage", message).help("write `stage = pretrain` in the profile for cpu"));
+        return Err(Diagnostic::error("step::train::stage", message)
+            .help("write `stage = pretrain` in the profile for cpu"));
     }
     Ok(())
 }
@@ -156,8 +164,7 @@ fn train(
         Diagnostic::error("step::runtime::signal", format!("cannot catch Ctrl-C: {error}"))
     })?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let progress =
-        Progress::new(plan.train.steps, plan.memory.peak, session.style(), stdout().is_terminal());
+    let progress = Progress::new(plan.train.steps, plan.memory.peak, session.style(), stdout().is_terminal());
     let state = RefCell::new((metrics, None, Ok(())));
     let job = Job {
         plan: Arc::clone(plan),
@@ -182,7 +189,14 @@ fn train(
     Ok((outcome?, last))
 }
 
-fn summary(session: &Session, plan: &Plan, loader: &Loader, outcome: Outcome, last: Option<StepReport>, started: Instant) {
+fn summary(
+    session: &Session,
+    plan: &Plan,
+    loader: &Loader,
+    outcome: Outcome,
+    last: Option<StepReport>,
+    started: Instant,
+) {
     let Some(last) = last else { return };
     let style = session.style();
     let entropy = loader.unigram_entropy();

@@ -250,7 +250,9 @@ impl Op {
     /// The axis of the mesh that a collective runs over.
     pub fn axis(&self) -> Option<Axis> {
         match self {
-            Op::Gather { axis, .. } | Op::ReduceScatter { axis, .. } | Op::AllReduce { axis, .. } => Some(*axis),
+            Op::Gather { axis, .. } | Op::ReduceScatter { axis, .. } | Op::AllReduce { axis, .. } => {
+                Some(*axis)
+            }
             Op::Exchange { .. } | Op::Dispatch { .. } | Op::Combine { .. } => Some(Axis::Ep),
             Op::CountTokens {} | Op::ReduceMetrics {} => Some(Axis::World),
             _ => None,

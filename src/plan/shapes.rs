@@ -55,19 +55,7 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             attention([q, k, v, out], lse, *heads, *kv_heads, *head_dim)
         }
         Op::FlashAttentionScoreGrad {
-            dy,
-            q,
-            k,
-            v,
-            out,
-            lse,
-            dq,
-            dk,
-            dv,
-            heads,
-            kv_heads,
-            head_dim,
-            ..
+            dy, q, k, v, out, lse, dq, dk, dv, heads, kv_heads, head_dim, ..
         } => {
             attention([q, k, v, out], lse, *heads, *kv_heads, *head_dim)?;
             attention([dq, dk, dv, dy], lse, *heads, *kv_heads, *head_dim)?;
@@ -98,9 +86,7 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             same_shape("index", index, "weight", weight)?;
             same_rows("logits", logits, "index", index)?;
             at_most("top_k", index.cols, logits.cols)?;
-            bias.iter().try_for_each(|bias| {
-                same("experts of logits and bias", logits.cols, elements(bias))
-            })
+            bias.iter().try_for_each(|bias| same("experts of logits and bias", logits.cols, elements(bias)))
         }
         Op::MoeGatingTopKGrad { logits, index, d_weight, d_logits, .. } => {
             same_shape("index", index, "d_weight", d_weight)?;
@@ -111,12 +97,8 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             same("elements of index and position", elements(index), elements(position))?;
             same("elements of index and source", elements(index), elements(source))
         }
-        Op::MoeTokenPermute { x, source, rows, top_k } => {
-            permuted(rows, source, x, *top_k)
-        }
-        Op::MoeTokenUnpermute { rows, position, y, top_k } => {
-            permuted(rows, position, &y.view, *top_k)
-        }
+        Op::MoeTokenPermute { x, source, rows, top_k } => permuted(rows, source, x, *top_k),
+        Op::MoeTokenUnpermute { rows, position, y, top_k } => permuted(rows, position, &y.view, *top_k),
         Op::MoeWeightPermute { weight, source, out } => {
             same("elements of weight and source", elements(weight), elements(source))?;
             same("elements of weight and out", elements(weight), elements(out))

@@ -112,7 +112,10 @@ fn operands(plan: &Plan) -> Result<(), String> {
         for (i, (access, view)) in views.iter().enumerate() {
             let buffer = program.buffer(view.buffer);
             if *access != Access::Write && !buffer.persistent && !written.contains(&view.buffer) {
-                return Err(format!("instruction {at} ({name}) reads `{}` before it is written", buffer.name));
+                return Err(format!(
+                    "instruction {at} ({name}) reads `{}` before it is written",
+                    buffer.name
+                ));
             }
             let clash = views[..i].iter().any(|(other, seen)| {
                 (*access != Access::Read || *other != Access::Read) && overlap(program, *view, *seen)
@@ -133,11 +136,19 @@ fn references(plan: &Plan, op: &Op) -> Result<(), String> {
     let program = &plan.program;
     let sized = |unit: super::UnitId, view: View| {
         let unit = plan.placement.units.get(unit.0 as usize).ok_or("unknown unit")?;
-        if view.rows == Rows::Fixed(1) && view.cols == unit.shard { Ok(unit) } else { Err("not the unit's shard") }
+        if view.rows == Rows::Fixed(1) && view.cols == unit.shard {
+            Ok(unit)
+        } else {
+            Err("not the unit's shard")
+        }
     };
     let slot = |slot: super::SlotId, routed: View| {
         let known = (slot.0 as usize) < program.routed.len();
-        if known && routed.rows == Rows::Routed(slot) { Ok(()) } else { Err("rows of another routing".to_owned()) }
+        if known && routed.rows == Rows::Routed(slot) {
+            Ok(())
+        } else {
+            Err("rows of another routing".to_owned())
+        }
     };
     match op {
         Op::Gather { shard, full, unit, axis } => {

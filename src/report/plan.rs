@@ -71,7 +71,10 @@ fn parameters(plan: &Plan, page: &mut Page) {
     page.line("parameters", &format!("{total} total, {active} active a token, {} tensors", c.tensors));
     if c.mtp > 0 {
         let mtp = count(c.mtp as f64);
-        page.line("", &format!("{mtp} more for multi-token prediction ({} tensors), not trained", c.mtp_tensors));
+        page.line(
+            "",
+            &format!("{mtp} more for multi-token prediction ({} tensors), not trained", c.mtp_tensors),
+        );
     }
     let held = plan.placement.shard_elements();
     page.line("", &format!("{} held by a rank", count(held as f64)));
@@ -88,7 +91,10 @@ fn mesh(plan: &Plan, page: &mut Page) {
         let (ep, ep_fsdp) = (size(Axis::Ep), size(Axis::EpFsdp));
         let copies = times(Axis::ExpertReplicate);
         let (each, all) = (experts.shape[0] / ep, experts.shape[0]);
-        page.line("", &format!("experts  {ep} ep × {ep_fsdp} ep_fsdp{copies}, {each} of {all} experts a rank"));
+        page.line(
+            "",
+            &format!("experts  {ep} ep × {ep_fsdp} ep_fsdp{copies}, {each} of {all} experts a rank"),
+        );
     }
     let (batch, sequence) = (plan.train.global_batch, plan.data.sequence);
     let tokens = count((batch * sequence) as f64);
@@ -123,7 +129,10 @@ fn communication(plan: &Plan, page: &mut Page) {
     let total = plan.traffic.sent.values().sum();
     page.line("communication", &format!("{} sent by a rank in a step", bytes(total)));
     for ((collective, axis), n) in &plan.traffic.sent {
-        page.line("", &format!("{:>9}  {collective:<14} over {} {}", bytes(*n), plan.mesh.size(*axis), axis.word()));
+        page.line(
+            "",
+            &format!("{:>9}  {collective:<14} over {} {}", bytes(*n), plan.mesh.size(*axis), axis.word()),
+        );
     }
 }
 

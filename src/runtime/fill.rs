@@ -68,12 +68,9 @@ pub fn pieces(plan: &Plan, unit: &Unit, rank: u64) -> Vec<Piece> {
 pub fn shards(plan: &Plan, category: Category) -> impl Iterator<Item = (&Unit, View)> {
     let ids = (0..).map(crate::plan::BufferId);
     let buffers = ids.zip(&plan.program.buffers);
-    let shards = buffers.filter(move |(_, b)| b.persistent && b.category == category).map(|(buffer, b)| View {
-        buffer,
-        offset: 0,
-        rows: b.rows,
-        cols: b.cols,
-    });
+    let shards = buffers
+        .filter(move |(_, b)| b.persistent && b.category == category)
+        .map(|(buffer, b)| View { buffer, offset: 0, rows: b.rows, cols: b.cols });
     plan.placement.units.iter().zip(shards)
 }
 

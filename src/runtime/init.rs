@@ -34,7 +34,7 @@ fn normal(key: u64, index: u64) -> f64 {
     // 53 random bits each; the radius needs a number above zero.
     let radius = (-2.0 * (((a >> 11) + 1) as f64 * 2f64.powi(-53)).ln()).sqrt();
     let angle = TAU * ((b >> 11) as f64 * 2f64.powi(-53));
-    if index % 2 == 0 { radius * angle.cos() } else { radius * angle.sin() }
+    if index.is_multiple_of(2) { radius * angle.cos() } else { radius * angle.sin() }
 }
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -170,7 +170,11 @@ fn panicked() -> Diagnostic {
 ///
 /// # Errors
 /// As [`Job::run`]; a plan without logits gives empty ones.
-pub fn forward(plan: Arc<Plan>, feed: &dyn Feed, weights: Option<&Folder>) -> Result<Vec<Vec<f32>>, Diagnostic> {
+pub fn forward(
+    plan: Arc<Plan>,
+    feed: &dyn Feed,
+    weights: Option<&Folder>,
+) -> Result<Vec<Vec<f32>>, Diagnostic> {
     let stop = AtomicBool::new(false);
     let logits = plan.program.logits;
     let threads = thread::available_parallelism().map_or(1, |n| n.get());

@@ -40,7 +40,12 @@ fn run(recipe: &str, set: &[&str], threads: usize) -> Trained {
 fn same(reference: &Trained, other: &Trained, what: &str) {
     for (a, b) in reference.reports.iter().zip(&other.reports) {
         assert!((a.loss / b.loss - 1.0).abs() < 1e-5, "{what}: loss {} and {}", a.loss, b.loss);
-        assert!((a.grad_norm / b.grad_norm - 1.0).abs() < 1e-5, "{what}: norm {} and {}", a.grad_norm, b.grad_norm);
+        assert!(
+            (a.grad_norm / b.grad_norm - 1.0).abs() < 1e-5,
+            "{what}: norm {} and {}",
+            a.grad_norm,
+            b.grad_norm
+        );
     }
     assert_eq!(reference.gradients.len(), other.gradients.len());
     for (name, (_, values)) in &reference.gradients {
@@ -103,7 +108,11 @@ fn recomputation() {
 fn tied_embeddings() {
     let tie = "model.tie_embeddings=true";
     let reference = run("tests/golden/llama.step", &[tie, "model.weights=scratch", "train.micro_batch=2"], 1);
-    let two = run("tests/golden/llama.step", &[tie, "model.weights=scratch", "train.micro_batch=1", "cluster.devices=2"], 2);
+    let two = run(
+        "tests/golden/llama.step",
+        &[tie, "model.weights=scratch", "train.micro_batch=1", "cluster.devices=2"],
+        2,
+    );
     same(&reference, &two, "tied, two ranks");
     let untied = run("tests/golden/llama.step", &["model.weights=scratch", "train.micro_batch=2"], 1);
     assert!(untied.parameters.len() == reference.parameters.len() + 1);

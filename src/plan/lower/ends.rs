@@ -43,8 +43,7 @@ impl Builder<'_> {
             let chunk = start..(start + rows).min(self.tokens);
             start = chunk.end;
             let count = Rows::Fixed(chunk.end - chunk.start);
-            let logits =
-                self.temporary("logits", count, self.model.vocab, DType::F32, Category::Logits);
+            let logits = self.temporary("logits", count, self.model.vocab, DType::F32, Category::Logits);
             let head = self.weight(self.model.head);
             let rows_of_x = x.slice(chunk.clone());
             self.matmul(rows_of_x, head, logits.set(), TIMES_WEIGHT_T);

@@ -7,7 +7,6 @@ use crate::plan::ops::{Op, Sum};
 use crate::plan::program::View;
 
 /// What the backward pass reads again.
-#[derive(Clone, Copy)]
 pub(super) struct Kept {
     /// Input: the layer's middle.
     h: View,
@@ -15,10 +14,9 @@ pub(super) struct Kept {
     inner: Inner,
 }
 
-#[derive(Clone, Copy)]
 enum Inner {
     Dense(Mlp),
-    Moe(moe::Kept),
+    Moe(Box<moe::Kept>),
 }
 
 /// Both halves of a gated MLP before the activation.
@@ -35,7 +33,7 @@ impl Builder<'_> {
         let x = self.rms_norm("ffn.x", h, rstd, layer.ffn_norm);
         let inner = match &layer.ffn {
             FfnModule::Dense(mlp) => Inner::Dense(self.mlp("mlp", mlp, x)),
-            FfnModule::Moe(moe) => Inner::Moe(self.moe(moe, x)),
+            FfnModule::Moe(moe) => Inner::Moe(Box::new(self.moe(moe, x))),
         };
         Kept { h, rstd, inner }
     }
@@ -86,7 +84,14 @@ impl Builder<'_> {
         let act = self.activation(&format!("{name}.d_act"), gate.rows, gate.cols);
         let down = self.weight(module.down);
         self.matmul(dy, down, act.set(), super::builder::PLAIN);
-        self.emit(Op::SwiGluGrad { gate, up, dy: act, scale: None, d_scale: None, clamp: module.config.clamp });
+        self.emit(Op::SwiGluGrad {
+            gate,
+            up,
+            dy: act,
+            scale: None,
+            d_scale: None,
+            clamp: module.config.clamp,
+        });
         let d_down = self.gradient(module.down);
         self.matmul(dy, act, d_down, super::builder::GRADIENT_T);
         self.project_backward(module.gate, x, gate, dx);

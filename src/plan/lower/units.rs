@@ -41,8 +41,8 @@ impl Builder<'_> {
             let param = buffer(self, "param", p.optimizer, Category::Parameters);
             let trains = self.task.trains();
             let grad = trains.then(|| buffer(self, "grad", p.reduce, Category::Gradients));
-            let moments = trains
-                .then(|| ["m", "v"].map(|what| buffer(self, what, p.optimizer, Category::Optimizer)));
+            let moments =
+                trains.then(|| ["m", "v"].map(|what| buffer(self, what, p.optimizer, Category::Optimizer)));
             self.units.push(UnitState {
                 param,
                 grad,
@@ -120,8 +120,7 @@ impl Builder<'_> {
         let (ranks, axis) = (self.mesh.size(unit.axis), unit.axis);
         let name = format!("{}.gathered", unit.name);
         let dtype = self.precision.params;
-        let full =
-            self.add_buffer(name, Rows::Fixed(ranks), unit.shard, dtype, Category::Gathered, false);
+        let full = self.add_buffer(name, Rows::Fixed(ranks), unit.shard, dtype, Category::Gathered, false);
         self.units[id.0 as usize].weights = Some(full);
         self.emit(Op::Gather { shard, full, unit: id, axis });
     }

@@ -29,7 +29,9 @@ impl Builder<'_> {
         let ([beta1, beta2], eps, weight_decay) = (adamw.betas, adamw.eps, adamw.weight_decay);
         for (unit, _) in units() {
             let state = &self.units[unit.0 as usize];
-            let (Some(grad), Some([m, v]), param) = (state.grad, state.moments, state.param) else { continue };
+            let (Some(grad), Some([m, v]), param) = (state.grad, state.moments, state.param) else {
+                continue;
+            };
             ops.push(Op::ApplyAdamW { grad, param, m, v, unit, beta1, beta2, eps, weight_decay });
         }
         ops.into_iter().for_each(|op| self.emit(op));

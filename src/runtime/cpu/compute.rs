@@ -66,11 +66,8 @@ impl Cpu {
                 adds(d_gamma.mode),
             ),
             Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, inverse } => {
-                let table = k::RopeTable {
-                    cos: self.get(cos),
-                    sin: self.get(sin),
-                    rot_dim: 2 * cos.cols as usize,
-                };
+                let table =
+                    k::RopeTable { cos: self.get(cos), sin: self.get(sin), rot_dim: 2 * cos.cols as usize };
                 let (heads, head_dim) = (heads as usize, head_dim as usize);
                 k::rotary(self.out(x), &table, self.get(positions), heads, head_dim, inverse);
             }

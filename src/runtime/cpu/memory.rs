@@ -26,14 +26,22 @@ impl Memory {
         let bytes = (program.persistent + program.arena).max(64);
         let out_of_memory = || {
             let gib = bytes as f64 / (1u64 << 30) as f64;
-            Diagnostic::error("step::runtime::memory", format!("a rank needs {gib:.1} GiB, which this machine refused"))
-                .help("lower `micro_batch`, `sequence` or the size of the model in the profile for cpu")
+            Diagnostic::error(
+                "step::runtime::memory",
+                format!("a rank needs {gib:.1} GiB, which this machine refused"),
+            )
+            .help("lower `micro_batch`, `sequence` or the size of the model in the profile for cpu")
         };
         let layout = usize::try_from(bytes).ok().and_then(|size| Layout::from_size_align(size, 64).ok());
         let layout = layout.ok_or_else(out_of_memory)?;
         // SAFETY: the layout has a size above zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
-        Ok(Memory { start, layout, arena: program.persistent as usize, high_water: program.persistent as usize })
+        Ok(Memory {
+            start,
+            layout,
+            arena: program.persistent as usize,
+            high_water: program.persistent as usize,
+        })
     }
 
     /// The byte range of the first `elements` of a view.
@@ -42,7 +50,8 @@ impl Memory {
         let region = if buffer.persistent { 0 } else { self.arena };
         let start = region + buffer.offset as usize + view.offset as usize * size_of::<T>();
         assert!(
-            start + elements * size_of::<T>() <= self.layout.size() && size_of::<T>() as u64 == buffer.dtype.size(),
+            start + elements * size_of::<T>() <= self.layout.size()
+                && size_of::<T>() as u64 == buffer.dtype.size(),
             "the view lies in the block"
         );
         start
@@ -61,7 +70,12 @@ impl Memory {
     /// # Safety
     /// While the slice is in use, no other slice of the same bytes may be.
     #[allow(clippy::mut_from_ref)]
-    pub unsafe fn out<'a, T: bytemuck::Pod>(&self, program: &Program, view: View, elements: usize) -> &'a mut [T] {
+    pub unsafe fn out<'a, T: bytemuck::Pod>(
+        &self,
+        program: &Program,
+        view: View,
+        elements: usize,
+    ) -> &'a mut [T] {
         let start = self.place::<T>(program, view, elements);
         // SAFETY: as in `get`; exclusiveness is the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(start).cast(), elements) }
