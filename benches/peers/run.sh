@@ -4,12 +4,13 @@
 #   benches/peers/run.sh                     # 1, 2, 4 and 8 sequences per step; FSDP2 with 2 processes
 #   SEQUENCES="4" STEPS=20 benches/peers/run.sh
 #
-# Installs requirements.txt into $PEERS_VENV (default: benches/peers/.venv, several GB) the first time.
+# Installs requirements.txt into $PEERS_VENV (default: target/peers-venv, several GB) the first time.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-venv="${PEERS_VENV:-.venv}"
+venv="${PEERS_VENV:-../../target/peers-venv}"
 steps="${STEPS:-10}"
+export GLIBC_TUNABLES=glibc.malloc.hugetlb=1 # transparent huge pages: about 10 % faster steps for PyTorch
 export PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=false TORCH_CPP_LOG_LEVEL=ERROR
 
 if [ ! -x "$venv/bin/torchrun" ]; then
