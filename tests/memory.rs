@@ -110,13 +110,26 @@ fn measure(plan: &Arc<Plan>) -> (i64, u64) {
 fn the_peak_is_as_planned() {
     for set in [
         &["train.steps=3", "train.global_batch=2", "train.micro_batch=2"][..],
-        &["train.steps=3", "train.global_batch=2", "train.micro_batch=1", "cluster.devices=2", "parallel.ep=2"],
+        &[
+            "train.steps=3",
+            "train.global_batch=2",
+            "train.micro_batch=1",
+            "cluster.devices=2",
+            "parallel.ep=2",
+        ],
     ] {
         let plan = laptop(set);
         let planned = (plan.memory.peak * plan.mesh.devices) as f64;
         let (peak, blocks) = measure(&plan);
-        eprintln!("{set:?} planned {planned} measured {peak} blocks {blocks} largest {}", LARGEST.load(SeqCst));
+        eprintln!(
+            "{set:?} planned {planned} measured {peak} blocks {blocks} largest {}",
+            LARGEST.load(SeqCst)
+        );
         let off = peak as f64 / planned - 1.0;
-        assert!(off.abs() < 0.01, "{set:?}: {peak} bytes at the peak, {planned} planned: {:.2} % off", 100.0 * off);
+        assert!(
+            off.abs() < 0.01,
+            "{set:?}: {peak} bytes at the peak, {planned} planned: {:.2} % off",
+            100.0 * off
+        );
     }
 }
