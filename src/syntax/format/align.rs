@@ -99,7 +99,8 @@ fn equals(run: &mut [Line]) {
 fn comments(run: &mut [Line]) {
     let least = run.iter().map(Line::end).max().unwrap_or(0) + GAP;
     let column = run.first().and_then(|line| line.comment.as_ref()).map_or(least, |comment| comment.column);
-    let agree = run.iter().flat_map(|line| &line.comment).all(|comment| comment.column == column);
+    let agree =
+        run.iter().flat_map(|line| &line.comment).all(|comment| comment.placed && comment.column == column);
     let column = if agree { column.max(least) } else { least };
     for comment in run.iter_mut().flat_map(|line| &mut line.comment) {
         comment.column = column;

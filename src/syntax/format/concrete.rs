@@ -12,6 +12,8 @@ pub(super) struct Comment {
     pub newlines: usize,
     /// The column it was written in, from 0.
     pub column: usize,
+    /// The author chose the column: two blanks or more stand before it.
+    pub placed: bool,
 }
 
 impl Comment {
@@ -267,10 +269,12 @@ impl<'t> Reader<'t> {
             };
             let line = self.text[..self.at].rfind('\n').map_or(0, |newline| newline + 1);
             let lines: Vec<_> = rest[..len].split('\n').map(str::trim_end).collect();
+            let before = &self.text[line..self.at];
             comments.push(Comment {
                 text: lines.join("\n"),
                 newlines,
-                column: columns(&self.text[line..self.at]),
+                column: columns(before),
+                placed: before.trim().is_empty() || before.ends_with("  "),
             });
             newlines = 0;
             self.at += len;
@@ -319,7 +323,8 @@ impl<'t> Reader<'t> {
                 list.end_line(&mut between);
                 close.glued = !is_body || list.items.is_empty() && list.open_tail.is_empty();
                 list.dangling = std::mem::take(&mut between.lead);
-                list.broken = self.text[start..self.at].contains('\n');
+                let holds = !list.items.is_empty() || !list.open_tail.is_empty() || !list.dangling.is_empty();
+                list.broken = holds && self.text[start..self.at].contains('\n');
                 list.close = close;
                 break;
             }

@@ -208,32 +208,40 @@ impl Layout {
     }
 
     fn items(&mut self, list: &List<'_>) {
+        let comma = usize::from(!list.is_body);
         // Whether the last item leaves room on its line.
         let mut open = false;
         for (index, item) in list.items.iter().enumerate() {
             let tail: usize = self.tail.iter().map(|comment| columns(&comment.text) + 1).sum();
-            let comma = usize::from(!list.is_body);
             let fits = self.column() + tail + 2 + item.node.width() + comma <= WIDTH;
             if open && fits && !item.begins_line && !item.node.is_hard() && item.lead.is_empty() {
-                for comment in std::mem::take(&mut self.tail) {
-                    self.word(&comment.text, false);
-                }
-                if list.is_body {
-                    self.word(",", true);
-                }
+                let tail = std::mem::take(&mut self.tail);
+                self.inline(&tail);
+                self.word(",", true);
                 self.line.equals = None;
                 self.flat(&item.node);
             } else {
+                if index > 0 {
+                    self.end_item(list);
+                }
                 self.comments(&item.lead, index > 0);
                 self.new_line(self.indent, item.blank && (index > 0 || !item.lead.is_empty()));
+                let line = self.done.len();
                 self.first_of_line(item, comma);
-                open = !item.node.is_hard() && self.column() + comma <= WIDTH;
-            }
-            if !list.is_body {
-                self.word(",", true);
+                open = !item.node.is_hard() && self.done.len() == line && self.column() + comma <= WIDTH;
             }
             self.tail.extend_from_slice(&item.tail);
             open &= item.tail.iter().all(|comment| !comment.is_line());
+        }
+        if !list.items.is_empty() {
+            self.end_item(list);
+        }
+    }
+
+    /// Behind the last item of a line; a list has a comma behind each, whatever comment follows.
+    fn end_item(&mut self, list: &List<'_>) {
+        if !list.is_body {
+            self.word(",", true);
         }
     }
 
