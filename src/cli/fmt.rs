@@ -4,7 +4,7 @@ use super::args::FmtArgs;
 use super::exit::Failure;
 use super::session::Session;
 use crate::base::Host;
-use crate::base::host::{FILE_LIMIT, OsHost};
+use crate::base::host::{FILE_LIMIT, OsHost, text};
 use crate::diag::Diagnostic;
 use crate::syntax::format::format;
 use std::ffi::OsString;
@@ -76,7 +76,7 @@ fn read_stdin() -> io::Result<String> {
         let message = format!("is larger than {} MiB", FILE_LIMIT >> 20);
         return Err(io::Error::new(ErrorKind::FileTooLarge, message));
     }
-    String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
+    text(bytes)
 }
 
 fn shown(path: &Path) -> String {

@@ -1,7 +1,9 @@
 //! All integration tests in one binary, which links once.
 
 mod format;
+mod fuzz;
 mod golden;
+mod hostile;
 mod invariance;
 mod layers;
 mod support;
