@@ -6,6 +6,14 @@ use std::path::PathBuf;
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed while running, 2 bad input (nothing was written), 130 interrupted.";
 
+const FMT_HELP: &str = "\
+Examples:
+  stepc fmt recipes/step35_flash.step
+  stepc fmt --check recipes/*.step
+  stepc fmt - < draft.step
+
+Exit codes: 0 done, 1 a file would change (--check), 2 a file has syntax errors or cannot be read (nothing was written).";
+
 /// Compile and run training recipes for large models.
 #[derive(Parser)]
 #[command(name = "stepc", version, after_help = EXIT_CODES)]
@@ -39,6 +47,9 @@ pub enum Command {
         stepc run recipes/step35_flash.step --set train.steps=10 --output output/try\n  \
         stepc run plan.ron")]
     Run(RunArgs),
+    /// Lay files out in the one style; a file with syntax errors is left as it is
+    #[command(after_help = FMT_HELP)]
+    Fmt(FmtArgs),
 }
 
 /// Which recipe, and what is laid over it.
@@ -82,6 +93,21 @@ pub struct RunArgs {
     /// Threads for all ranks of this machine together; by default one a core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
+}
+
+#[derive(Args)]
+pub struct FmtArgs {
+    /// The .step files; `-` reads standard input and writes standard output
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Write nothing; name the files that would change, and exit with 1 if there are any
+    #[arg(long, conflicts_with = "stdout")]
+    pub check: bool,
+
+    /// Write to standard output instead of the files
+    #[arg(long)]
+    pub stdout: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod exit;
 mod inputs;
+mod fmt;
 mod plan;
 mod run;
 mod session;
@@ -29,6 +30,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&mut session, args),
         Command::Plan(args) => plan::plan(&mut session, args),
         Command::Run(args) => run::run(&mut session, args),
+        Command::Fmt(args) => fmt::fmt(&mut session, args),
     };
     session.end(result)
 }

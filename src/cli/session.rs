@@ -67,6 +67,7 @@ impl Session {
         let code = match result {
             Ok(()) if sink.has_errors() => exit::BAD_INPUT,
             Ok(()) => exit::DONE,
+            Err(Failure::WouldChange) => exit::FAILED,
             Err(Failure::Interrupted) => exit::INTERRUPTED,
             Err(Failure::Input(diagnostics)) => {
                 sink.extend(diagnostics);

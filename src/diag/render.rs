@@ -16,6 +16,9 @@ use std::fmt;
 /// Columns below which source snippets cannot be laid out.
 const LEAST_WIDTH: usize = 40;
 
+/// How many diagnostics people are shown with their source text: nobody reads on, and each costs a snippet.
+const SHOWN: usize = 50;
+
 /// Who reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -76,7 +79,7 @@ fn human(diagnostics: &[Diagnostic], sources: &SourceMap, style: Style) -> Strin
         .with_links(false)
         .without_syntax_highlighting();
     let mut out = String::new();
-    for diagnostic in diagnostics {
+    for diagnostic in diagnostics.iter().take(SHOWN) {
         // Writing to a string fails only where a formatter does; the short form is then what is left to show.
         let start = out.len();
         let reports = Report::all(diagnostic, sources);
@@ -86,6 +89,9 @@ fn human(diagnostics: &[Diagnostic], sources: &SourceMap, style: Style) -> Strin
         }
         out.truncate(out.trim_end().len());
         out += "\n\n";
+    }
+    if let Some(more) = diagnostics.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        out += &format!("… and {more} more; `--format short` shows all\n\n");
     }
     if !diagnostics.is_empty() {
         out += &summary(diagnostics);

@@ -2,7 +2,10 @@
 
 mod cli;
 mod faults;
+mod format;
+mod fuzz;
 mod golden;
+mod hostile;
 mod invariance;
 mod layers;
 mod support;
