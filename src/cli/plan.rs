@@ -13,6 +13,8 @@ pub fn plan(session: &mut Session, args: &PlanArgs) -> Result<(), Failure> {
     let loaded = session.load(&args.recipe)?;
     let resolved = session.resolve(&loaded, args.recipe.profile.as_deref())?;
     let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
+    plan::rules::check(&resolved.recipe, &resolved.origins, &mut session.sink);
+    plan::rules::fits(&resolved.recipe, &plan, &resolved.origins, &mut session.sink);
     session.print(&plan_page(&plan, session.style()));
     if let Some(path) = &args.output {
         write(&plan, path)?;

@@ -7,8 +7,8 @@ use crate::base::Host;
 use crate::base::host::OsHost;
 use crate::data::{self, Loader};
 use crate::diag::Diagnostic;
-use crate::model::Part;
-use crate::plan::{self, Plan, Task};
+use crate::model::{Parameter, Part};
+use crate::plan::{self, Demand, Plan, Task};
 use crate::recipe::{DeviceKind, Format, Origins, Pack, Stage, Weights};
 use crate::report::{Metrics, Progress, bytes, duration, headline, plan_page};
 use crate::runtime::{Job, Outcome, StepReport};
@@ -29,7 +29,7 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     };
     session.show_warnings();
     let placed = |diagnostic| place(diagnostic, origins.as_ref());
-    executable(&plan).map_err(placed)?;
+    executable(&plan, origins.as_ref()).map_err(Failure::Input)?;
     let plan = Arc::new(plan);
     let weights = weights(&plan).map_err(placed)?;
     let loader = Loader::open(&data_config(&plan), 0, plan.mesh.devices as usize).map_err(placed)?;
@@ -52,6 +52,7 @@ fn compile(session: &mut Session, args: &RunArgs) -> Result<(Plan, Origins), Fai
     let loaded = session.load(&args.recipe)?;
     let resolved = session.resolve(&loaded, args.recipe.profile.as_deref())?;
     let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
+    plan::rules::fits(&resolved.recipe, &plan, &resolved.origins, &mut session.sink);
     let style = session.style();
     if plan.cluster.device.kind == DeviceKind::Cpu {
         session.print(&format!("{}\n", plan_page(&plan, style)));
@@ -68,6 +69,7 @@ fn compile(session: &mut Session, args: &RunArgs) -> Result<(Plan, Origins), Fai
     };
     let resolved = session.resolve(&loaded, Some(profile))?;
     let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
+    plan::rules::fits(&resolved.recipe, &plan, &resolved.origins, &mut session.sink);
     session.print(&format!(
         "{}\n",
         style.warn(&format!("{target}: running its profile `{profile}` on the CPU engine"))
@@ -88,30 +90,49 @@ fn read_plan(path: &Path) -> Result<Plan, Diagnostic> {
 }
 
 /// What the native engine cannot run is refused before anything is touched.
-fn executable(plan: &Plan) -> Result<(), Diagnostic> {
+fn executable(plan: &Plan, origins: Option<&Origins>) -> Result<(), Vec<Diagnostic>> {
     if plan.cluster.device.kind != DeviceKind::Cpu {
         let message = format!("no {} on this machine", plan.cluster.device.name);
-        return Err(Diagnostic::error("step::run::no_target", message).help(
-            "compile the plan of a profile for cpu: `stepc plan RECIPE --profile NAME --output FILE`",
-        ));
+        let problem = Diagnostic::error("step::run::no_target", message)
+            .help("compile the plan of a profile for cpu: `stepc plan RECIPE --profile NAME --output FILE`");
+        return Err(vec![problem]);
     }
+    let refused = plan.demands.iter().map(|Demand { field, value }| {
+        let key = field.rsplit('.').next().unwrap_or(field);
+        let message =
+            format!("the CPU engine does not run `{key}` = {value}: it is checked and planned only");
+        Diagnostic::error("step::run::unsupported", message)
+            .label(origins.and_then(|origins| origins.nearest(field)), "set here")
+            .help(format!(
+                "leave `{key}` at its default in the profile for cpu, or run it on its own cluster"
+            ))
+    });
+    let mut refused: Vec<_> = refused.collect();
     if plan.train.stage == Stage::Sft {
         let message = "the CPU engine trains on every token: `stage = sft` is planned, not run";
-        return Err(Diagnostic::error("step::train::stage", message)
-            .help("write `stage = pretrain` in the profile for cpu"));
+        let problem = Diagnostic::error("step::train::stage", message)
+            .help("write `stage = pretrain` in the profile for cpu");
+        refused.push(place(problem, origins));
     }
-    Ok(())
+    if refused.is_empty() { Ok(()) } else { Err(refused) }
 }
 
 /// The checkpoint, audited against what the model needs: every parameter is there, every tensor is used.
 fn weights(plan: &Plan) -> Result<Option<Folder>, Diagnostic> {
-    let Weights::Folder(path) = &plan.weights else { return Ok(None) };
+    match &plan.weights {
+        Weights::Folder(path) => audit(path, &plan.params).map(Some),
+        Weights::Scratch => Ok(None),
+    }
+}
+
+/// Opens the checkpoint at `path` for a model of these parameters.
+pub(super) fn audit(path: &Path, params: &[Parameter]) -> Result<Folder, Diagnostic> {
     let folder = Folder::open(path)?;
-    let trained = plan.params.iter().filter(|p| p.part != Part::Mtp);
+    let trained = params.iter().filter(|p| p.part != Part::Mtp);
     let wanted = trained.flat_map(|p| p.tensors()).map(|t| (t.name, t.shape));
-    let kept = plan.params.iter().filter(|p| p.part == Part::Mtp).flat_map(|p| p.tensors()).map(|t| t.name);
+    let kept = params.iter().filter(|p| p.part == Part::Mtp).flat_map(|p| p.tensors()).map(|t| t.name);
     folder.audit(wanted, kept)?;
-    Ok(Some(folder))
+    Ok(folder)
 }
 
 fn data_config(plan: &Plan) -> data::Config {
@@ -219,7 +240,7 @@ fn summary(
 }
 
 /// Points a problem of data or weights at the field of the recipe that it comes from.
-fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnostic {
+pub(super) fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnostic {
     let fields: &[(&str, &str)] = match diagnostic.code {
         "step::data::vocab" => &[("data.tokenizer", "this tokenizer"), ("model.vocab", "this vocabulary")],
         "step::data::tokenizer" => &[("data.tokenizer", "named here")],
