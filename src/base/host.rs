@@ -17,6 +17,11 @@ pub trait Host: Send + Sync {
     /// Whether `path` names a file or a folder.
     fn exists(&self, path: &Path) -> bool;
 
+    /// The names in a folder, sorted; none where it cannot be read. For advice only.
+    fn list(&self, _folder: &Path) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A file as UTF-8 text; [`ErrorKind::InvalidData`] where it is not.
     fn read_text(&self, path: &Path) -> io::Result<String> {
         text(self.read(path)?)
@@ -35,7 +40,9 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
         let byte = bytes.get(at).copied().unwrap_or_default();
-        invalid(format!("not UTF-8 text: byte 0x{byte:02x} at line {line}, column {column} begins no character"))
+        invalid(format!(
+            "not UTF-8 text: byte 0x{byte:02x} at line {line}, column {column} begins no character"
+        ))
     })
 }
 
@@ -52,8 +59,7 @@ fn binary(bytes: &[u8]) -> Option<&'static str> {
     let known = KINDS.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, kind)| *kind);
     // A safetensors file begins with the length of its JSON header.
     let header = bytes.first_chunk().map(|length| u64::from_le_bytes(*length));
-    let safetensors =
-        header.is_some_and(|length| length < bytes.len() as u64) && bytes.get(8) == Some(&b'{');
+    let safetensors = header.is_some_and(|length| length < bytes.len() as u64) && bytes.get(8) == Some(&b'{');
     known.or(safetensors.then_some("a safetensors file"))
 }
 
@@ -82,6 +88,14 @@ impl Host for OsHost {
 
     fn exists(&self, path: &Path) -> bool {
         path.exists()
+    }
+
+    fn list(&self, folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        names
     }
 }
 
@@ -133,6 +147,17 @@ impl Host for MemoryHost {
         self.files.keys().any(|file| file.starts_with(&path))
             || self.below.as_ref().is_some_and(|below| below.exists(&path))
     }
+
+    fn list(&self, folder: &Path) -> Vec<String> {
+        let folder = normal(folder);
+        let own = self.files.keys().filter_map(|file| file.strip_prefix(&folder).ok()?.components().next());
+        let own = own.map(|name| name.as_os_str().to_string_lossy().into_owned());
+        let below = self.below.as_ref().map_or_else(Vec::new, |below| below.list(&folder));
+        let mut names: Vec<_> = own.chain(below).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
 }
 
 /// `path` without `.` and, where the text allows it, without `..`.
@@ -175,6 +200,7 @@ mod tests {
         assert_eq!(host.read_text(Path::new("a.step")).unwrap(), "above");
         assert_eq!(host.read_text(Path::new("b.step")).unwrap(), "b");
         assert!(host.exists(Path::new("b.step")) && !host.exists(Path::new("c.step")));
+        assert_eq!(host.list(Path::new("")), ["a.step", "b.step"]);
     }
 
     #[test]

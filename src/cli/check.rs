@@ -2,14 +2,39 @@
 
 use super::args::RecipeArgs;
 use super::exit::Failure;
+use super::inputs::{audit, place};
 use super::session::Session;
+use crate::base::host::OsHost;
+use crate::model::Model;
+use crate::plan;
+use crate::recipe::{DeviceKind, Resolved, Weights};
 
-/// Checks the recipe as it stands and under each of its profiles.
+/// Checks the recipe as it stands and under each of its profiles, and the files of the one that this machine can run.
 pub fn check(session: &mut Session, args: &RecipeArgs) -> Result<(), Failure> {
     let loaded = session.load(args)?;
-    match &args.profile {
-        Some(profile) => drop(loaded.resolve(Some(profile), &mut session.sink)),
+    let resolved: Vec<Resolved> = match &args.profile {
+        Some(profile) => loaded.resolve(Some(profile), &mut session.sink).into_iter().collect(),
         None => loaded.check_all(&mut session.sink),
+    };
+    for Resolved { recipe, origins, .. } in &resolved {
+        plan::rules::check(recipe, origins, &mut session.sink);
     }
+    // As `stepc run` chooses: the recipe itself where it is for this machine, else its first profile that is.
+    let own = resolved.iter().find(|resolved| resolved.recipe.cluster.device.kind == DeviceKind::Cpu);
+    if let Some(own) = own {
+        own.check_paths(&OsHost, &mut session.sink);
+        weights(own)?;
+    }
+    Ok(())
+}
+
+/// A checkpoint that is there is held against the model: every parameter is in it, every tensor is used.
+fn weights(resolved: &Resolved) -> Result<(), Failure> {
+    let Weights::Folder(path) = &resolved.recipe.model.weights else { return Ok(()) };
+    if !path.exists() {
+        return Ok(());
+    }
+    let model = Model::build(&resolved.recipe.model, resolved.recipe.parallel.precision.params);
+    audit(path, &model.params).map_err(|problem| place(problem, Some(&resolved.origins)))?;
     Ok(())
 }

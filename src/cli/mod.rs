@@ -3,8 +3,8 @@
 mod args;
 mod check;
 mod exit;
-mod inputs;
 mod fmt;
+mod inputs;
 mod plan;
 mod run;
 mod session;

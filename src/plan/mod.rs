@@ -7,6 +7,7 @@
 
 mod arena;
 mod compile;
+mod demands;
 mod file;
 mod lower;
 mod memory;
@@ -14,11 +15,13 @@ mod mesh;
 mod ops;
 mod placement;
 mod program;
+pub mod rules;
 mod shapes;
 mod traffic;
 mod verify;
 
 pub use compile::{Plan, Task, compile};
+pub use demands::Demand;
 pub use file::{read, write};
 pub use memory::{Category, Memory, Timeline};
 pub use mesh::{Axis, Mesh};

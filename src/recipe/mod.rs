@@ -7,7 +7,7 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | `declare`, `schema` | every block declared once: Rust type, schema, extraction |
-//! | `forms`, `reader`, `layers`, `check` | extraction and its checks |
+//! | `forms`, `reader`, `layers`, `check`, `terms` | extraction and its checks |
 //! | `load`, `library` | files, `use`, the embedded library |
 //! | `node`, `items`, `merge`, `origins` | bases, profiles, `--set`, and who set what |
 //! | `eval`, `lookup`, `operators`, `functions`, `value`, `units` | expressions |
@@ -33,6 +33,7 @@ mod reader;
 mod resolve;
 mod rules;
 pub mod schema;
+mod terms;
 pub mod units;
 mod value;
 
@@ -48,6 +49,6 @@ pub use schema::model::{
     Scaling, Score, Weights,
 };
 pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Names};
-pub use schema::parallel::{Parallel, Precision, Recompute};
+pub use schema::parallel::{CpKind, Offload, Parallel, Precision, Recompute};
 pub use schema::recipe::Recipe;
-pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Optimizer, Schedule, Stage, Train};
+pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Muon, Optimizer, Schedule, Stage, Train};

@@ -74,6 +74,13 @@ pub fn load(host: &dyn Host, request: &Request, sources: &mut SourceMap, sink: &
     Some(Loaded { parsed, recipe, profiles, sound })
 }
 
+impl Resolved {
+    /// Warns of every file or folder that the recipe names and `host` does not have.
+    pub fn check_paths(&self, host: &dyn Host, sink: &mut Sink) {
+        rules::paths::check(host, &self.recipe, &self.origins, sink);
+    }
+}
+
 impl Loaded {
     /// The name of the recipe.
     pub fn recipe(&self) -> &str {
@@ -110,13 +117,15 @@ impl Loaded {
         resolved.filter(|_| !failed && self.sound)
     }
 
-    /// Reports everything that is wrong with the recipe, with any of its profiles, and what is never used.
-    pub fn check_all(&self, sink: &mut Sink) {
-        self.resolve(None, sink);
-        for profile in &self.profiles {
-            self.resolve(Some(&profile.name), sink);
-        }
+    /// Reports everything that is wrong with the recipe, with any of its profiles, and what is never used. Gives the
+    /// sound ones of them, the recipe itself first.
+    pub fn check_all(&self, sink: &mut Sink) -> Vec<Resolved> {
+        let profiles = self.profiles.iter().map(|profile| Some(profile.name.as_str()));
+        let resolved =
+            std::iter::once(None).chain(profiles).filter_map(|profile| self.resolve(profile, sink));
+        let resolved = resolved.collect();
         rules::unused::unused_lets(&self.parsed.files, sink);
+        resolved
     }
 
     fn resolve_into(&self, profile: Option<&str>, sink: &mut Sink) -> Option<Resolved> {
@@ -164,9 +173,7 @@ impl Loaded {
             device.collect_origins("cluster.device", &Device::SCHEMA, origins);
         }
         if rules::machine::device_count(&mut eval, &chain, &recipe, origins) {
-            rules::model::check(&recipe, origins, eval.sink);
-            rules::parallel::check(&recipe, origins, eval.sink);
-            rules::train::check(&recipe, origins, eval.sink);
+            rules::check(&recipe, origins, eval.sink);
         }
         // A rule that is broken says more than the `require` that it breaks.
         if !eval.sink.has_errors() {

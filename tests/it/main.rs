@@ -1,5 +1,6 @@
 //! All integration tests in one binary, which links once.
 
+mod cases;
 mod cli;
 mod faults;
 mod format;
