@@ -20,6 +20,10 @@ pub struct Arguments {
     /// How diagnostics are written.
     #[arg(long, global = true, value_enum, default_value_t = Format::Human)]
     pub format: Format,
+
+    /// What to treat as an error
+    #[arg(long, global = true, value_enum, value_name = "WHAT")]
+    pub deny: Option<Deny>,
 }
 
 #[derive(Subcommand)]
@@ -39,6 +43,13 @@ pub enum Command {
         stepc run recipes/step35_flash.step --set train.steps=10 --output output/try\n  \
         stepc run plan.ron")]
     Run(RunArgs),
+    /// Explain a diagnostic, with an example that fails and one that works
+    #[command(after_help = "Examples:\n  \
+        stepc explain step::parallel::ep_experts\n  \
+        stepc explain ep_experts\n  \
+        stepc explain parallel\n  \
+        stepc explain")]
+    Explain(ExplainArgs),
 }
 
 /// Which recipe, and what is laid over it.
@@ -58,6 +69,12 @@ pub struct RecipeArgs {
     /// Override a field, such as train.steps=10; can be given several times
     #[arg(long, value_name = "FIELD=VALUE")]
     pub set: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// A code, the end of one, or an area such as `parallel`; all codes without it
+    pub code: Option<String>,
 }
 
 #[derive(Args)]
@@ -99,4 +116,14 @@ pub enum Format {
     Short,
     /// A JSON object a line
     Json,
+    /// A SARIF 2.1.0 document on standard output, for code scanning
+    Sarif,
+    /// Workflow commands of GitHub Actions
+    Github,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Deny {
+    /// Show warnings as errors and end with exit code 2
+    Warnings,
 }

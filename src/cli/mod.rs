@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod exit;
+mod explain;
 mod plan;
 mod run;
 mod session;
@@ -26,6 +27,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&mut session, args),
         Command::Plan(args) => plan::plan(&mut session, args),
         Command::Run(args) => run::run(&mut session, args),
+        Command::Explain(args) => explain::explain(&session, args),
     };
     session.end(result)
 }
