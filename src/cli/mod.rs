@@ -2,10 +2,13 @@
 
 mod args;
 mod check;
+mod completions;
 mod exit;
 mod explain;
+mod new;
 mod plan;
 mod run;
+mod schema;
 mod session;
 
 use args::{Arguments, Command};
@@ -27,7 +30,10 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&mut session, args),
         Command::Plan(args) => plan::plan(&mut session, args),
         Command::Run(args) => run::run(&mut session, args),
+        Command::New(args) => new::new(&mut session, args),
         Command::Explain(args) => explain::explain(&session, args),
+        Command::Schema(args) => schema::schema(&session, args),
+        Command::Completions(args) => completions::completions(&session, args),
     };
     session.end(result)
 }

@@ -12,11 +12,14 @@
 //! | `node`, `items`, `merge`, `origins` | bases, profiles, `--set`, and who set what |
 //! | `eval`, `lookup`, `operators`, `functions`, `value`, `units` | expressions |
 //! | `resolve`, `rules` | all of it in order, then what must hold between values |
+//! | `draft` | new recipes from the library or from a `config.json` |
+//! | `why` | every place that set a value, for people who ask |
 
 #[macro_use]
 mod declare;
 
 mod check;
+pub mod draft;
 mod eval;
 mod forms;
 pub mod functions;
@@ -35,6 +38,7 @@ mod rules;
 pub mod schema;
 pub mod units;
 mod value;
+mod why;
 
 pub use declare::Block;
 pub use layers::LAYER;
@@ -51,3 +55,4 @@ pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Na
 pub use schema::parallel::{Parallel, Precision, Recompute};
 pub use schema::recipe::Recipe;
 pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Optimizer, Schedule, Stage, Train};
+pub use why::Setting;
