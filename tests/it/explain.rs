@@ -1,59 +1,23 @@
 //! The catalogue against the code: every code has a page, every page a code, and every example does what it claims.
 
-use crate::support::{check_files, style};
+use crate::examples::Example;
+use crate::support::style;
 use std::collections::BTreeSet;
 use std::path::Path;
 use stepc::diag::catalogue::{AREAS, Found, Page, find, pages};
 use stepc::diag::render;
 
-/// The recipe that examples are laid over.
-const SMALL: &str = include_str!("../../docs/errors/small.step");
-
 /// Areas whose problems show only with files, machines or commands that no recipe holds.
 const OUTSIDE: &[&str] =
     &["comm", "data", "explain", "new", "output", "plan", "precision", "run", "runtime", "weights", "why"];
 
-/// One fenced block: the words behind the fence, and what is in it.
-struct Example<'p> {
-    words: Vec<&'p str>,
-    text: String,
-}
-
-impl Example<'_> {
-    fn option(&self, key: &str) -> Option<&str> {
-        self.words.iter().find_map(|word| word.strip_prefix(key))
-    }
-
-    fn is(&self, word: &str) -> bool {
-        self.words.contains(&word)
-    }
-}
-
 fn examples(page: &Page) -> Vec<Example<'static>> {
-    let mut found = Vec::new();
-    let mut lines = page.text.lines();
-    while let Some(line) = lines.next() {
-        if let Some(info) = line.strip_prefix("```step") {
-            let text: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
-            found.push(Example { words: info.split_whitespace().collect(), text: text.join("\n") });
-        }
-    }
-    found
+    Example::all(page.text)
 }
 
 /// The codes that an example reports, and how.
 fn run(page: &Page, example: &Example<'_>) -> (BTreeSet<&'static str>, String) {
-    let root = if example.is("file") {
-        example.text.clone()
-    } else {
-        let inside: String = example.text.lines().map(|line| format!("  {line}\n")).collect();
-        format!("use \"small.step\"\n\nrecipe example: small {{\n{inside}}}\n")
-    };
-    let all = examples(page);
-    let beside = all.iter().filter_map(|other| Some((other.option("file=")?, other.text.as_str())));
-    let files: Vec<_> = beside.chain([("small.step", SMALL), ("example.step", root.as_str())]).collect();
-    let set: Vec<_> = example.option("set=").into_iter().collect();
-    let (found, sources) = check_files(&files, "example.step", example.option("profile="), &set);
+    let (found, sources) = example.check(&examples(page));
     let said = render::render(&found, &sources, render::Format::Human, style());
     (found.iter().map(|d| d.code).collect(), said)
 }

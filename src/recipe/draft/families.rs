@@ -127,11 +127,18 @@ fn full_attention(keys: &mut Keys<'_>) -> Option<Vec<String>> {
 }
 
 fn attention(name: &str, sizes: &str, theta: f64, fraction: f64, scaling: Option<String>) -> Vec<String> {
-    let mut rope = format!("theta = {}, fraction = {}", number(theta), number(fraction));
-    if let Some(scaling) = scaling {
-        rope += &format!(", {scaling}");
+    let rope = format!("theta = {}, fraction = {}", number(theta), number(fraction));
+    let mut lines = vec![format!("attention {name} {{"), format!("  {sizes}")];
+    match scaling {
+        Some(scaling) if scaling.contains('{') => {
+            lines.push("  rope {".to_owned());
+            lines.extend([format!("    {rope}"), format!("    {scaling}"), "  }".to_owned()]);
+        }
+        Some(scaling) => lines.push(format!("  rope {{ {rope}, {scaling} }}")),
+        None => lines.push(format!("  rope {{ {rope} }}")),
     }
-    vec![format!("attention {name} {{"), format!("  {sizes}"), format!("  rope {{ {rope} }}"), "}".to_owned()]
+    lines.push("}".to_owned());
+    lines
 }
 
 /// `scaling …` of a recipe, from the object that describes it; nothing for the plain kind.
@@ -145,7 +152,7 @@ fn scaling(rope: &mut Keys<'_>) -> Option<String> {
             Some(format!(
                 "scaling llama3 {{ factor = {}, original = {}, low = {}, high = {} }}",
                 number(factor?),
-                original?,
+                length(original?),
                 number(low?),
                 number(high?)
             ))
@@ -318,5 +325,14 @@ fn number(value: f64) -> String {
         format!("{value:e}")
     } else {
         format!("{value:?}")
+    }
+}
+
+/// A length as a recipe writes it: `128Ki`.
+fn length(tokens: u64) -> String {
+    if tokens > 0 && tokens.is_multiple_of(1024) {
+        format!("{}Ki", tokens / 1024)
+    } else {
+        tokens.to_string()
     }
 }

@@ -8,7 +8,7 @@ pub struct LibraryModel {
     pub name: &'static str,
     /// The file to `use`.
     pub file: &'static str,
-    /// The first line of the comment above it, or of its file.
+    /// The first sentence of the comment above it, or of its file.
     pub about: &'static str,
 }
 
@@ -21,7 +21,7 @@ pub fn models() -> Vec<LibraryModel> {
         for line in text.lines() {
             let comment = line.strip_prefix("//").map(str::trim);
             if let (Some(comment), false) = (comment, in_comment) {
-                about = comment;
+                about = comment.split_once(". ").map_or(comment, |(first, _)| first).trim_end_matches('.');
             }
             in_comment = comment.is_some();
             let mut words = line.split([' ', ':', '{']).filter(|word| !word.is_empty());
@@ -43,7 +43,7 @@ mod tests {
     fn models_are_found_with_what_is_said_of_them() {
         let found = models();
         let about = |name| found.iter().find(|model| model.name == name).map(|model| model.about);
-        assert_eq!(about("llama31_8b"), Some("Llama 3.1: the same, stretched to 128Ki tokens."));
+        assert_eq!(about("llama31_8b"), Some("Llama 3.1: the same, stretched to 128Ki tokens"));
         assert!(about("step35_flash").is_some_and(|about| about.starts_with("Step-3.5-Flash")));
         assert!(found.iter().all(|model| !model.about.is_empty() && model.file.starts_with("models/")));
     }

@@ -17,7 +17,7 @@ pub fn sketch(draft: &Draft) -> String {
 /// The whole recipe.
 pub fn recipe(draft: &Draft, architecture: &Model, nodes: u64, devices: u64) -> String {
     let name = &draft.name;
-    let mut out = format!("// {name}: {}\n", draft.about.trim_end_matches('.'));
+    let mut out = format!("// {name}: {}\n", draft.about);
     out += "//\n";
     let _ = writeln!(
         out,
