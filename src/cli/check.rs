@@ -1,6 +1,6 @@
 //! `stepc check`
 
-use super::args::RecipeArgs;
+use super::args::CheckArgs;
 use super::exit::Failure;
 use super::inputs::{audit, place};
 use super::session::Session;
@@ -8,11 +8,21 @@ use crate::base::host::OsHost;
 use crate::model::Model;
 use crate::plan;
 use crate::recipe::{DeviceKind, Resolved, Weights};
+use crate::report::why_page;
 
-/// Checks the recipe as it stands and under each of its profiles, and the files of the one that this machine can run.
-pub fn check(session: &mut Session, args: &RecipeArgs) -> Result<(), Failure> {
-    let loaded = session.load(args)?;
-    let resolved: Vec<Resolved> = match &args.profile {
+/// Checks the recipe as it stands and under each of its profiles, and the files of the one that this machine can run; or
+/// shows why a value is what it is.
+pub fn check(session: &mut Session, args: &CheckArgs) -> Result<(), Failure> {
+    let loaded = session.load(&args.recipe)?;
+    let profile = args.recipe.profile.as_deref();
+    if let Some(path) = &args.why {
+        if let Some(settings) = loaded.why(profile, path, &mut session.sink) {
+            let page = why_page(&settings, &session.sources, profile, session.style());
+            session.print(&page);
+        }
+        return Ok(());
+    }
+    let resolved: Vec<Resolved> = match profile {
         Some(profile) => loaded.resolve(Some(profile), &mut session.sink).into_iter().collect(),
         None => loaded.check_all(&mut session.sink),
     };

@@ -12,11 +12,14 @@
 //! | `node`, `items`, `merge`, `origins` | bases, profiles, `--set`, and who set what |
 //! | `eval`, `lookup`, `operators`, `functions`, `value`, `units` | expressions |
 //! | `resolve`, `rules` | all of it in order, then what must hold between values |
+//! | `draft` | new recipes from the library or from a `config.json` |
+//! | `why` | every place that set a value, for people who ask |
 
 #[macro_use]
 mod declare;
 
 mod check;
+pub mod draft;
 mod eval;
 mod forms;
 pub mod functions;
@@ -36,6 +39,7 @@ pub mod schema;
 mod terms;
 pub mod units;
 mod value;
+mod why;
 
 pub use declare::Block;
 pub use layers::LAYER;
@@ -52,3 +56,4 @@ pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Na
 pub use schema::parallel::{CpKind, Offload, Parallel, Precision, Recompute};
 pub use schema::recipe::Recipe;
 pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Muon, Optimizer, Schedule, Stage, Train};
+pub use why::Setting;

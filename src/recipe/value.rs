@@ -50,6 +50,14 @@ impl Value {
         }
     }
 
+    /// The bytes of a size.
+    pub fn bytes(&self) -> Option<i64> {
+        match *self {
+            Value::Size(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// As a number without a unit.
     pub fn number(&self) -> Option<f64> {
         match *self {

@@ -2,11 +2,17 @@
 
 mod cases;
 mod cli;
+mod command;
+mod examples;
+mod explain;
 mod faults;
 mod format;
+mod formats;
 mod fuzz;
 mod golden;
 mod hostile;
 mod invariance;
+mod language;
 mod layers;
+mod new;
 mod support;
