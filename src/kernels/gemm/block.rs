@@ -54,8 +54,8 @@ pub(super) unsafe fn product(
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     // SAFETY: an array of `MaybeUninit` is never uninitialised.
     let scratch = unsafe { scratch.assume_init_mut() };
-    let pack_a = a.col == 1 && a.row % ALIAS == 0;
-    let pack_b = b.col != 1 || (b.row % ALIAS == 0 && m >= WORTH_PACKING);
+    let pack_a = a.col == 1 && a.row.is_multiple_of(ALIAS);
+    let pack_b = b.col != 1 || (b.row.is_multiple_of(ALIAS) && m >= WORTH_PACKING);
     let panels = m.div_ceil(kernel.rows());
     for depth in parts(k, DEPTH, 1) {
         let (first, terms) = (depth.start, depth.len());
