@@ -11,15 +11,9 @@ pub(super) const LOGIT_EAGER: f64 = 14.0;
 pub(super) const LOGIT_COMPILED: f64 = 8.0;
 /// Megatron's cross entropy works in place: bf16 logits and one fp32 copy.
 pub(super) const LOGIT_MEGATRON: f64 = 6.0;
-/// What eager RMS norms keep a channel beside their input: the input in fp32, twice a layer.
-pub(super) const EAGER_NORM_BYTES: f64 = 8.0;
 
 // fitted
-/// What selective recomputation keeps over the sum of the tensors it names.
-pub(super) const SELECTIVE_KEPT: f64 = 1.0;
-/// Gradients of intermediate results alive at once, of all that a layer's backward pass makes.
-pub(super) const BACKWARD_GRADIENTS: f64 = 1.0;
 /// Unused parts of cached blocks, of what the step allocates and frees.
-pub(super) const FRAGMENTATION: f64 = 0.05;
+pub(super) const FRAGMENTATION: f64 = 0.08;
 /// Of the smaller of logits and a layer's working set: what the allocator holds for it apart from the larger one's blocks.
 pub(super) const APART: f64 = 0.6;

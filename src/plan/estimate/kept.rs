@@ -76,7 +76,7 @@ pub(super) fn kept(layer: &LayerShape, hidden: f64, job: &Job) -> Kept {
     let routed = w.rows * (2.0 * hidden + inners * w.routed_inner) * size + w.router * c::ROUTER_BYTES;
     let statistics = layer.attention.heads * job_statistics(job) / job.layout.tp as f64;
     let plain = 2.0 * w.stream + 2.0 * w.normed + w.attention + inners * w.inner;
-    let all = plain * size + routed + statistics + eager_norms(job) * w.stream;
+    let all = plain * size + routed + statistics;
     let dispatch = w.rows * 2.0 * hidden * size;
     let (forward, sent) = match job.recompute {
         Recompute::None | Recompute::Layers(_) => (all, dispatch),
@@ -85,14 +85,14 @@ pub(super) fn kept(layer: &LayerShape, hidden: f64, job: &Job) -> Kept {
         Recompute::Selective => {
             let ffn = w.inner + if w.inner > 0.0 { w.stream } else { 0.0 };
             let selected = w.stream + w.out + w.every_other + ffn;
-            (selected * size * c::SELECTIVE_KEPT + w.router * c::ROUTER_BYTES, 0.0)
+            (selected * size + w.router * c::ROUTER_BYTES, 0.0)
         }
         Recompute::Activations => (all - (w.inner + w.rows * w.routed_inner) * size, dispatch),
         Recompute::Norms => (all - 2.0 * w.normed * size, dispatch),
     };
     let forward = if job.offload.activations { 0.0 } else { forward };
     let gradients = (3.0 * w.inner + 2.0 * w.normed + w.rows * (hidden + 3.0 * w.routed_inner)) * size;
-    let backward = (all - forward).max(0.0) + gradients * c::BACKWARD_GRADIENTS;
+    let backward = (all - forward).max(0.0) + gradients;
     Kept { forward, backward, dispatch: sent }
 }
 
@@ -107,13 +107,5 @@ fn job_statistics(job: &Job) -> f64 {
     match job.engine {
         Engine::TorchtitanFsdp2 | Engine::Native => 4.0,
         Engine::MindspeedFsdp2 | Engine::Megatron => 64.0,
-    }
-}
-
-/// Bytes a channel that eager norms keep in fp32 beside their input.
-fn eager_norms(job: &Job) -> f64 {
-    match job.engine {
-        Engine::TorchtitanFsdp2 if !job.compile.layers => c::EAGER_NORM_BYTES,
-        _ => 0.0,
     }
 }

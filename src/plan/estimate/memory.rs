@@ -214,7 +214,10 @@ fn slack(memory: &Memory, job: &Job, held: &Held, units: &Units) -> f64 {
     let of = |m: &Bytes| m.temporaries + m.gathered + m.activations + m.working + m.logits + m.dispatch;
     let compute = memory.moments.iter().map(of).fold(0.0, f64::max);
     let [loss, begin, end, _] = &memory.moments;
-    let apart = c::APART * loss.logits.min(begin.working);
+    let apart = match job.recompute {
+        Recompute::Full | Recompute::FullButProjection => c::APART * loss.logits.min(begin.working),
+        _ => 0.0,
+    };
     let gradients = held.sharded_gradients.max(end.gradients);
     let reserved = end.lasting() + gradients + units.buffers + compute * (1.0 + c::FRAGMENTATION) + apart;
     (reserved - memory.allocated()).max(0.0)
