@@ -9,6 +9,8 @@ pub(super) const ROUTER_BYTES: f64 = 8.0;
 pub(super) const LOGIT_EAGER: f64 = 14.0;
 /// The same where the loss is compiled: bf16 logits, one fp32 copy, bf16 gradient.
 pub(super) const LOGIT_COMPILED: f64 = 8.0;
+/// The same in bf16 throughout: logits, log-softmax, and a gradient of each.
+pub(super) const LOGIT_HALF: f64 = 8.0;
 /// Megatron's cross entropy works in place: bf16 logits and one fp32 copy.
 pub(super) const LOGIT_MEGATRON: f64 = 6.0;
 

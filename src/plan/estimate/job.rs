@@ -18,8 +18,9 @@ pub struct Job {
     pub optimizer: Optimizer,
     pub precision: Precision,
     pub offload: Offload,
-    /// `torch.compile` of every layer, and of the loss: fused element-wise work keeps less.
-    pub compile: Compile,
+    pub cross_entropy: CrossEntropy,
+    /// `torch.compile` of every layer: fused element-wise work keeps less and starts fewer kernels.
+    pub compile: bool,
     /// Parameters are freed after the forward pass of their unit and gathered again for the backward pass.
     pub reshard: bool,
     /// Gradients are reduced with the last micro-batch only and held unsharded until then.
@@ -87,7 +88,7 @@ pub enum Recompute {
     None,
     /// The input of every layer.
     Full,
-    /// The input of so many layers a chunk of a stage; of the others, everything.
+    /// The input of so many layers of a stage; of the others, everything.
     Layers(u64),
     /// The input of a layer, what attention returns and the result of every second matrix product.
     Selective,
@@ -156,9 +157,13 @@ pub struct Offload {
     pub activations: bool,
 }
 
-/// What `torch.compile` covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Compile {
-    pub layers: bool,
-    pub loss: bool,
+/// How cross entropy goes from logits to their gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CrossEntropy {
+    /// Kernel by kernel on an fp32 copy.
+    Eager,
+    /// Compiled into few kernels.
+    Fused,
+    /// Kernel by kernel in the precision of the logits.
+    Half,
 }

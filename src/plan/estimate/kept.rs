@@ -42,7 +42,7 @@ fn widths(layer: &LayerShape, hidden: f64, job: &Job) -> Widths {
     let normed = if job.engine == Engine::Megatron { stream } else { hidden };
     let a = &layer.attention;
     // torchtitan repeats keys and values to the heads of the queries before attention.
-    let repeated = job.engine == Engine::TorchtitanFsdp2 && !job.compile.layers;
+    let repeated = job.engine == Engine::TorchtitanFsdp2 && !job.compile;
     let (key, value) = if repeated { (a.query, a.out) } else { (a.key, a.value) };
     let latents = a.latent.map_or(0.0, |[q, kv]| 2.0 * (q + kv));
     let (inner, rows, routed_inner, router) = match layer.ffn {
@@ -71,7 +71,7 @@ pub(super) fn kept(layer: &LayerShape, hidden: f64, job: &Job) -> Kept {
     let w = widths(layer, hidden, job);
     let size = job.precision.compute;
     // gate, up, activation and product; fused kernels write no activation of their own.
-    let fused = job.compile.layers || job.engine == Engine::Megatron;
+    let fused = job.compile || job.engine == Engine::Megatron;
     let inners = if fused { 3.0 } else { 4.0 };
     let routed = w.rows * (2.0 * hidden + inners * w.routed_inner) * size + w.router * c::ROUTER_BYTES;
     let statistics = layer.attention.heads * job_statistics(job) / job.layout.tp as f64;

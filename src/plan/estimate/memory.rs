@@ -1,7 +1,7 @@
 //! Memory of a device at the moments of a step that can be its peak.
 
 use super::coefficients as c;
-use super::job::{Engine, Job, Loss, Optimizer, Recompute};
+use super::job::{CrossEntropy, Engine, Job, Loss, Optimizer, Recompute};
 use super::kept::{Kept, input_only, kept};
 use super::shape::{LayerShape, Shape};
 use super::stage::{Stage, layers_of, stage};
@@ -218,7 +218,12 @@ fn slack(memory: &Memory, job: &Job, held: &Held, units: &Units) -> f64 {
         Recompute::Full | Recompute::FullButProjection => c::APART * loss.logits.min(begin.working),
         _ => 0.0,
     };
-    let gradients = held.sharded_gradients.max(end.gradients);
+    let alone = job.engine == Engine::Megatron || job.layout.devices() == 1;
+    let gradients = match () {
+        () if alone => 0.0,
+        () if held.early_gradients > held.sharded_gradients => held.early_gradients + held.sharded_gradients,
+        () => held.sharded_gradients,
+    };
     let reserved = end.lasting() + gradients + units.buffers + compute * (1.0 + c::FRAGMENTATION) + apart;
     (reserved - memory.allocated()).max(0.0)
 }
@@ -317,7 +322,7 @@ fn layer_bytes(shape: &Shape, job: &Job, index: u64, stage: &Stage) -> LayerByte
     let mut sum = LayerBytes { kept: Kept::default(), working: 0.0, input: 0.0 };
     let input = input_only(shape.hidden, job);
     let recomputed = match job.recompute {
-        Recompute::Layers(n) => (n * job.layout.chunks) as f64,
+        Recompute::Layers(n) => n as f64,
         _ => 0.0,
     };
     let mut add = |layer: &LayerShape, count: f64| {
@@ -339,10 +344,11 @@ fn layer_bytes(shape: &Shape, job: &Job, index: u64, stage: &Stage) -> LayerByte
 /// Logits of the last stage, with what the loss makes of them.
 fn logits(shape: &Shape, job: &Job, tokens: f64) -> f64 {
     let split = if job.layout.loss_parallel { job.layout.tp as f64 } else { 1.0 };
-    let each = match job.engine {
-        Engine::Megatron => c::LOGIT_MEGATRON,
-        _ if job.compile.loss => c::LOGIT_COMPILED,
-        _ => c::LOGIT_EAGER,
+    let each = match (job.engine, job.cross_entropy) {
+        (Engine::Megatron, _) => c::LOGIT_MEGATRON,
+        (_, CrossEntropy::Fused) => c::LOGIT_COMPILED,
+        (_, CrossEntropy::Half) => c::LOGIT_HALF,
+        (_, CrossEntropy::Eager) => c::LOGIT_EAGER,
     };
     // Gathered from a head that is split, with this rank's own part beside them.
     let own = if split < job.layout.tp as f64 { job.precision.compute / job.layout.tp as f64 } else { 0.0 };

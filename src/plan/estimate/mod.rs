@@ -11,7 +11,7 @@ mod memory;
 mod shape;
 mod stage;
 
-pub use job::{Compile, Engine, Job, Layout, Loss, Offload, Optimizer, Precision, Recompute};
+pub use job::{CrossEntropy, Engine, Job, Layout, Loss, Offload, Optimizer, Precision, Recompute};
 pub use machine::{Link, Machine, Reached};
 pub use self::memory::{Bytes, Memory, Moment};
 pub use shape::{AttentionShape, FfnShape, LayerShape, Run, Shape};

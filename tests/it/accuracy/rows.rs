@@ -162,7 +162,12 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
             optimizer: has("offload-optimizer") || has("swap-optimizer"),
             activations: has("offload-activations"),
         },
-        compile: Compile { layers: has("compile"), loss: has("compile-loss") },
+        cross_entropy: match () {
+            () if has("loss-bf16") => CrossEntropy::Half,
+            () if has("compile-loss") => CrossEntropy::Fused,
+            () => CrossEntropy::Eager,
+        },
+        compile: has("compile"),
         reshard: !has("no-reshard"),
         reduce_last: has("reduce-last"),
         imbalance: 1.0,
