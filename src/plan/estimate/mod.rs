@@ -10,13 +10,21 @@ mod machine;
 mod memory;
 mod shape;
 mod stage;
+mod time;
+mod traffic;
 
 pub use job::{CrossEntropy, Engine, Job, Layout, Loss, Offload, Optimizer, Precision, Recompute};
 pub use machine::{Link, Machine, Reached};
 pub use self::memory::{Bytes, Memory, Moment};
+pub use self::time::{Bound, Time};
 pub use shape::{AttentionShape, FfnShape, LayerShape, Run, Shape};
 
 /// Memory of the fullest device of `job`.
 pub fn memory(shape: &Shape, job: &Job) -> Memory {
     memory::memory(shape, job)
+}
+
+/// The time of a step of `job` on `machine`.
+pub fn time(shape: &Shape, job: &Job, machine: &Machine) -> Time {
+    time::time(shape, job, machine)
 }
