@@ -7,6 +7,7 @@
 
 mod arena;
 mod compile;
+pub mod estimate;
 mod file;
 mod lower;
 mod memory;

@@ -1,5 +1,6 @@
 //! All integration tests in one binary, which links once.
 
+mod accuracy;
 mod golden;
 mod invariance;
 mod layers;

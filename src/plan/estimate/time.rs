@@ -1,7 +1,7 @@
 //! The time of a step: a roofline for compute, the links for communication, and what of it overlaps.
 
 use super::coefficients as c;
-use super::job::{Job, Loss, Recompute};
+use super::job::{Engine, Job, Loss, Recompute};
 use super::kept::kept;
 use super::machine::Machine;
 use super::shape::{FfnShape, LayerShape, Shape};
@@ -52,6 +52,29 @@ pub enum Bound {
 }
 
 impl Time {
+    /// A step of the slowest stage, which sets the pace, and what it waits for the others at both ends.
+    pub fn of(shape: &Shape, job: &Job, machine: &Machine) -> Time {
+        let l = &job.layout;
+        let mut slowest = Pace::default();
+        let (mut flops, mut all) = (0.0, 0.0);
+        for index in 0..l.pp {
+            let pace = stage_time(shape, job, machine, index);
+            flops += pace.time.flops;
+            all += pace.micro_batch;
+            if pace.micro_batch >= slowest.micro_batch {
+                slowest = pace;
+            }
+        }
+        let bubble = (all - slowest.micro_batch) / l.chunks as f64;
+        Time {
+            bubble,
+            step: slowest.time.step + bubble,
+            flops: flops / l.pp as f64,
+            tokens: (job.micro_batch * job.sequence * job.accumulate * l.data()) as f64 / l.devices() as f64,
+            ..slowest.time
+        }
+    }
+
     /// Tokens a second and device.
     pub fn throughput(&self) -> f64 {
         self.tokens / self.step
@@ -76,22 +99,13 @@ impl Time {
     }
 }
 
-/// The slowest stage sets the pace of the others.
-pub(super) fn time(shape: &Shape, job: &Job, machine: &Machine) -> Time {
-    let of = |index| stage_time(shape, job, machine, index);
-    let mut slowest = of(0);
-    let mut flops = slowest.flops;
-    for index in 1..job.layout.pp {
-        let next = of(index);
-        flops += next.flops;
-        if next.step > slowest.step {
-            slowest = next;
-        }
-    }
-    slowest.flops = flops / job.layout.pp as f64;
-    slowest.tokens = (job.micro_batch * job.sequence * job.accumulate * job.layout.data()) as f64
-        / job.layout.devices() as f64;
-    slowest
+/// The time of one stage alone.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    /// A step of it, without waiting for other stages.
+    time: Time,
+    /// Seconds from the start of a micro-batch's passes to their end.
+    micro_batch: f64,
 }
 
 /// Work of one layer for one micro-batch.
@@ -134,7 +148,12 @@ fn layer_work(layer: &LayerShape, hidden: f64, job: &Job, tokens: f64) -> Work {
     let each = if job.compile { c::KERNELS_COMPILED } else { c::KERNELS_EAGER };
     let (kernels, narrow) = match layer.ffn {
         FfnShape::Dense { .. } => (each, 0.0),
-        FfnShape::Moe { inner, .. } => (each + c::KERNELS_MOE, inner / split),
+        FfnShape::Moe { experts, inner, .. } => {
+            // Without expert parallelism the models of Hugging Face go through their experts one by one.
+            let one_by_one = job.engine == Engine::MindspeedFsdp2 && l.ep == 1;
+            let loops = if one_by_one { experts * c::KERNELS_EXPERT } else { 0.0 };
+            (each + c::KERNELS_MOE + loops, inner / split)
+        }
     };
     // Every tensor that is kept is written once and read once, and its gradient the same.
     let gradients = unit_of(layer, hidden, l).all() * 2.0 * job.precision.reduce;
@@ -148,7 +167,7 @@ fn layer_work(layer: &LayerShape, hidden: f64, job: &Job, tokens: f64) -> Work {
     }
 }
 
-fn stage_time(shape: &Shape, job: &Job, machine: &Machine, index: u64) -> Time {
+fn stage_time(shape: &Shape, job: &Job, machine: &Machine, index: u64) -> Pace {
     let stage = stage(shape, job, index);
     let l = &job.layout;
     let tokens = (job.micro_batch * job.sequence) as f64 / l.cp as f64;
@@ -191,13 +210,11 @@ fn stage_time(shape: &Shape, job: &Job, machine: &Machine, index: u64) -> Time {
 }
 
 /// From one micro-batch of a stage to a step.
-fn finish(mut time: Time, job: &Job, machine: &Machine, stage: &Stage, links: &Traffic) -> Time {
+fn finish(mut time: Time, job: &Job, machine: &Machine, stage: &Stage, links: &Traffic) -> Pace {
     let compute = time.matmul + time.memory + time.launch + time.host_link;
     let waited = links.tensor + links.experts + links.pipeline + (links.context - time.matmul / 3.0).max(0.0);
     let exposed = waited + (links.gather - compute).max(0.0);
     let micro_batches = job.accumulate as f64;
-    let ahead = (job.layout.pp - 1) as f64 / job.layout.chunks as f64;
-    time.bubble = (compute + exposed) * ahead;
     for part in [&mut time.matmul, &mut time.memory, &mut time.launch, &mut time.host_link, &mut time.flops] {
         *part *= micro_batches;
     }
@@ -209,8 +226,8 @@ fn finish(mut time: Time, job: &Job, machine: &Machine, stage: &Stage, links: &T
     let state = 2.0 * (p.stored + p.master + 2.0 * p.moment) + 2.0 * p.reduce;
     let rate = if job.offload.optimizer { c::HOST_LINK } else { machine.bandwidth * machine.reached.memory };
     time.optimizer = (dense + experts) * state / rate;
-    time.step = time.matmul + time.memory + time.launch + time.host_link + time.exposed + time.bubble + time.optimizer;
-    time
+    time.step = time.matmul + time.memory + time.launch + time.host_link + time.exposed + time.optimizer;
+    Pace { time, micro_batch: compute + exposed }
 }
 
 /// Forward passes of layers that run again in the backward pass, of all.

@@ -20,6 +20,7 @@ pub struct Row {
     pub no_communication: bool,
     pub memory: Option<(Metric, f64)>,
     pub step: Option<f64>,
+    pub note: String,
     pub source: String,
 }
 
@@ -83,7 +84,7 @@ fn machine(f: &Fields) -> (Machine, bool) {
         devices_per_node: n("devices_per_node") as u64,
         intra: Link { bandwidth: n("intra"), latency: 10e-6 },
         inter: Link { bandwidth: n("inter"), latency: 20e-6 },
-        reached: Reached { compute: n("compute"), memory: n("memory"), link: n("link"), launch: n("launch") },
+        reached: Reached { compute: n("compute"), memory: n("memory"), link: n("link"), launch: if f["ascend"] == "1" { LAUNCH_NPU } else { LAUNCH_GPU } },
     };
     (machine, f["ascend"] == "1")
 }
@@ -110,6 +111,7 @@ fn row(f: &Fields, models: &BTreeMap<String, Shape>, devices: &Devices) -> Row {
         no_communication: flags.contains(&"no-communication"),
         memory: number("peak_gib").map(|gib| (metric, gib)),
         step: number("step_s"),
+        note: f["note"].clone(),
         source: f["source"].clone(),
     }
 }
