@@ -8,6 +8,7 @@
 mod arena;
 mod compile;
 mod demands;
+pub mod estimate;
 mod file;
 mod lower;
 mod memory;

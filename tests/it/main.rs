@@ -9,6 +9,7 @@ mod faults;
 mod format;
 mod formats;
 mod fuzz;
+mod accuracy;
 mod golden;
 mod hostile;
 mod invariance;
