@@ -1,5 +1,6 @@
 //! All arguments, declared once.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -109,7 +110,7 @@ pub struct CheckArgs {
     pub recipe: RecipeArgs,
 
     /// Show every place that sets a field or a block, the one that holds first, instead of checking
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub why: Option<String>,
 }
 

@@ -41,6 +41,15 @@ impl<'t> Items<'t> {
         found.map(|(_, block, scope)| (*block, scope))
     }
 
+    /// The item that a place lies in.
+    pub fn around(&self, place: Span) -> Option<&'t Block> {
+        let inside = |block: &Block| {
+            let span = block.span;
+            span.file == place.file && span.start <= place.start && place.end <= span.end
+        };
+        self.found.iter().map(|(_, block, _)| *block).find(|block| inside(block))
+    }
+
     /// The names of all items of a kind, sorted.
     pub fn names(&self, kind: &str) -> Vec<&'t str> {
         let of_kind = self.found.iter().filter(|(_, block, _)| block.kind.text == kind);

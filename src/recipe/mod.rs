@@ -56,4 +56,4 @@ pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Na
 pub use schema::parallel::{CpKind, Offload, Parallel, Precision, Recompute};
 pub use schema::recipe::Recipe;
 pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Muon, Optimizer, Schedule, Stage, Train};
-pub use why::Setting;
+pub use why::{Setting, Written};

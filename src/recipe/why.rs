@@ -3,6 +3,7 @@
 //! Looks at the merged recipe and not at the checked one, so that it answers also where a rule is broken.
 
 use super::eval::{Chain, Evaluator, World};
+use super::items::Items;
 use super::node::Node;
 use super::origins::Origin;
 use super::resolve::{Loaded, item_schema};
@@ -10,6 +11,14 @@ use super::schema::{FieldSchema, Type};
 use super::value::Value;
 use crate::diag::suggest::nearest;
 use crate::diag::{Diagnostic, Sink};
+
+/// A place that set a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub origin: Origin,
+    /// The item it stands in, `model tiny`; none for `--set`.
+    pub item: Option<String>,
+}
 
 /// A field or a block, and what set it.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +30,7 @@ pub struct Setting {
     /// What holds, evaluated; `None` for blocks and where there is no value.
     pub value: Option<String>,
     /// Every place that set it, the winner first; empty where the default holds.
-    pub places: Vec<Origin>,
+    pub places: Vec<Written>,
     /// What holds where nothing is written.
     pub default: Option<&'static str>,
     /// It can be referred to but not set; the default is what it is derived from.
@@ -39,6 +48,7 @@ impl Loaded {
         let world = self.world(&items, &mut aside);
         let mut walk = Walk {
             world: &world,
+            items: &items,
             eval: Evaluator::new(&world, &mut aside),
             words: path.split(['.', ' ']).filter(|word| !word.is_empty()).collect(),
             steps: Vec::new(),
@@ -67,6 +77,7 @@ struct Step<'t> {
 
 struct Walk<'w, 'e, 't> {
     world: &'w World<'t>,
+    items: &'w Items<'t>,
     eval: Evaluator<'e, 't>,
     /// The path asked for.
     words: Vec<&'w str>,
@@ -96,7 +107,7 @@ impl<'t> Walk<'_, '_, 't> {
                 path: self.path(),
                 block: false,
                 value: value.as_ref().map(Value::to_string),
-                places: written.map(|written| written.chain.clone()).unwrap_or_default(),
+                places: written.map(|written| self.places(&written.chain)).unwrap_or_default(),
                 default: field.default,
                 derived: field.read_only,
             });
@@ -133,7 +144,7 @@ impl<'t> Walk<'_, '_, 't> {
                 path: self.path(),
                 block: true,
                 value: None,
-                places: node.heads.clone(),
+                places: self.places(&node.heads),
                 default: field.default.or(optional),
                 derived: false,
             });
@@ -143,6 +154,14 @@ impl<'t> Walk<'_, '_, 't> {
             self.inside(&inner);
         }
         self.steps.pop();
+    }
+
+    fn places(&self, chain: &[Origin]) -> Vec<Written> {
+        let item = |origin: &Origin| {
+            let block = self.items.around(origin.span)?;
+            Some(format!("{} {}", block.kind.text, block.name.as_ref()?.text))
+        };
+        chain.iter().map(|origin| Written { origin: *origin, item: item(origin) }).collect()
     }
 
     /// Whether the path asked for ends here or at a block around; notes that this one exists.

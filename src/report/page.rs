@@ -143,6 +143,6 @@ mod tests {
             "A title\n\nSome words and `a b`\nmore.\n\nFails with `--set a.b=1`:\n    x = 1 // one\n"
         );
         let colored = markdown(text, Style { color: true }, 20);
-        assert!(colored.contains("\x1b[36ma\x1b[0m \x1b[36mb\x1b[0m more."), "{colored:?}");
+        assert!(colored.contains("\x1b[36ma\x1b[0m \x1b[36mb\x1b[0m\nmore."), "{colored:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::style::Style;
 use crate::base::SourceMap;
-use crate::recipe::{Origin, Setting, Via};
+use crate::recipe::{Setting, Via, Written};
 use std::fmt::Write;
 
 /// Each setting with its value and, below it, every place that set it, the one that holds first.
@@ -19,7 +19,8 @@ pub fn why_page(settings: &[Setting], sources: &SourceMap, profile: Option<&str>
 }
 
 fn places(out: &mut String, setting: &Setting, sources: &SourceMap, profile: Option<&str>, style: Style) {
-    let rows: Vec<[String; 3]> = setting.places.iter().map(|origin| row(*origin, sources, profile)).collect();
+    let rows: Vec<[String; 3]> =
+        setting.places.iter().map(|written| row(written, sources, profile)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let (text, place) = (width(0), width(1));
     for (index, row) in rows.iter().enumerate() {
@@ -45,15 +46,14 @@ fn places(out: &mut String, setting: &Setting, sources: &SourceMap, profile: Opt
 }
 
 /// What is written, where, and by what way it came into the recipe.
-fn row(origin: Origin, sources: &SourceMap, profile: Option<&str>) -> [String; 3] {
+fn row(written: &Written, sources: &SourceMap, profile: Option<&str>) -> [String; 3] {
+    let Written { origin, item } = written;
     let text = sources.slice(origin.span).split_whitespace().collect::<Vec<_>>().join(" ");
     let (line, column) = sources.line_col(origin.span);
-    let via = match (origin.via, profile) {
-        (Via::Item, _) => "item or base".to_owned(),
-        (Via::Recipe, _) => "recipe".to_owned(),
-        (Via::Profile, Some(profile)) => format!("profile {profile}"),
-        (Via::Profile, None) => "profile".to_owned(),
-        (Via::Set, _) => "--set".to_owned(),
+    let via = match origin.via {
+        Via::Item | Via::Recipe => item.clone().unwrap_or_default(),
+        Via::Profile => format!("profile {}", profile.unwrap_or_default()),
+        Via::Set => "--set".to_owned(),
     };
     [text, format!("{}:{line}:{column}", sources.path(origin.span.file)), via]
 }

@@ -1,7 +1,7 @@
 //! The catalogue against the code: every code has a page, every page a code, and every example does what it claims.
 
 use crate::examples::Example;
-use crate::support::style;
+use crate::support::{snapshot, style};
 use std::collections::BTreeSet;
 use std::path::Path;
 use stepc::diag::catalogue::{AREAS, Found, Page, find, pages};
@@ -97,7 +97,7 @@ fn failing_examples_as_users_see_them() {
             }
         }
         if !out.is_empty() {
-            insta::assert_snapshot!(format!("explain_{}", area.name), out);
+            snapshot(&format!("explain_{}", area.name), &out);
         }
     }
 }

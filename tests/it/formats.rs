@@ -1,6 +1,7 @@
 //! Diagnostics for other programs: SARIF for code scanning, workflow commands for GitHub Actions.
 
 use crate::command::Desk;
+use crate::support::snapshot;
 use serde_json::Value;
 
 const BROKEN: &str = "\
@@ -67,14 +68,14 @@ fn machine_formats_as_they_are_written() {
     let desk = Desk::new();
     desk.write("a.step", BROKEN);
     desk.write("b.step", &BROKEN.replace("step = 10", "steps = 10").replace("ep = 3", "ep = 2"));
-    insta::assert_snapshot!(
+    snapshot(
         "formats",
-        desk.session(&[
+        &desk.session(&[
             &["check", "a.step", "--format", "github"],
             &["check", "b.step", "--format", "github"],
             &["check", "b.step", "--format", "short"],
             &["check", "b.step", "--format", "json"],
             &["check", "missing.step", "--format", "github"],
-        ])
+        ]),
     );
 }

@@ -1,6 +1,7 @@
 //! `stepc new`: every model of the library and every family of configurations gives a recipe that passes its own check.
 
 use crate::command::Desk;
+use crate::support::snapshot;
 use std::path::Path;
 
 fn golden(name: &str) -> String {
@@ -44,10 +45,10 @@ fn recipes_as_they_are_written() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}");
         passes(&desk, &format!("{folder}.step"));
         let text = std::fs::read_to_string(desk.path(&format!("{folder}.step"))).unwrap();
-        insta::assert_snapshot!(format!("new_{name}"), text);
+        snapshot(&format!("new_{name}"), &text);
     }
     assert_eq!(desk.run(&["new", "mine", "--model", "step35_flash", "--output", "deep.step"]).code, 0);
-    insta::assert_snapshot!("new_library", std::fs::read_to_string(desk.path("deep.step")).unwrap());
+    snapshot("new_library", &std::fs::read_to_string(desk.path("deep.step")).unwrap());
 }
 
 /// What a configuration says arrives in the model.
@@ -79,10 +80,13 @@ fn sizes_arrive() {
     }
 }
 
+/// A piece of a configuration, and what takes its place.
+type Edit<'e> = (&'e str, &'e str);
+
 #[test]
 fn what_a_recipe_cannot_express_is_refused() {
     let desk = Desk::new();
-    let edits: &[(&str, &str, &[(&str, &str)])] = &[
+    let edits: &[(&str, &str, &[Edit<'_>])] = &[
         ("bias", "llama", &[("\"attention_bias\": false", "\"attention_bias\": true")]),
         ("gelu", "llama", &[("\"silu\"", "\"gelu\"")]),
         (
@@ -117,9 +121,7 @@ fn what_a_recipe_cannot_express_is_refused() {
     commands.push(["new", "zebra"]);
     let commands: Vec<_> = commands.iter().map(|command| &command[..]).collect();
     let seen = desk.session(&commands);
-    insta::with_settings!({ filters => vec![(r"\(os error \d+\)", "(os error)")] }, {
-        insta::assert_snapshot!("new_refused", seen);
-    });
+    snapshot("new_refused", &seen);
     for (name, ..) in edits {
         assert!(!desk.path(&format!("{name}.step")).exists(), "{name} was written");
     }
@@ -129,9 +131,9 @@ fn what_a_recipe_cannot_express_is_refused() {
 fn nothing_is_overwritten() {
     let desk = Desk::new();
     desk.write("llama3_8b.step", "mine");
-    insta::assert_snapshot!(
+    snapshot(
         "new_exists",
-        desk.session(&[&["new", "llama3_8b"], &["new", "llama3_8b", "--output", "no/such/folder.step"]])
+        &desk.session(&[&["new", "llama3_8b"], &["new", "llama3_8b", "--output", "no/such/folder.step"]]),
     );
     assert_eq!(std::fs::read_to_string(desk.path("llama3_8b.step")).unwrap(), "mine");
 }

@@ -34,6 +34,14 @@ pub fn style() -> render::Style {
     render::Style { color: false, width: 100, unicode: true }
 }
 
+/// Holds a text against its snapshot; what differs from system to system is left out.
+pub fn snapshot(name: &str, text: &str) {
+    let filters = vec![(r" \(os error \d+\)", "")];
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false, filters => filters }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
 /// Everything that is said about the recipe in `root`, one of `files`: under `profile`, or as it stands and under each of
 /// its profiles.
 pub fn check_files(

@@ -19,10 +19,12 @@ pub(super) fn github(diagnostic: &Diagnostic, sources: &SourceMap) -> String {
         }
     }
     let mut message = diagnostic.message.clone();
-    let labels = diagnostic.labels.iter().filter(|label| !label.text.is_empty());
-    for label in labels.skip(1) {
+    for (index, label) in diagnostic.labels.iter().enumerate().filter(|(_, label)| !label.text.is_empty()) {
         let (line, column) = sources.line_col(label.span);
-        let _ = write!(message, "\n{}:{line}:{column}: {}", sources.path(label.span.file), label.text);
+        let _ = match index {
+            0 => write!(message, "\n{}", label.text),
+            _ => write!(message, "\n{}:{line}:{column}: {}", sources.path(label.span.file), label.text),
+        };
     }
     if let Some(help) = &diagnostic.help {
         let _ = write!(message, "\nhelp: {help}");

@@ -44,7 +44,10 @@ pub fn from_config(name: &str, file: &Path, text: &str) -> Result<Draft, Vec<Dia
     };
     let mut keys = Keys::new(file, object);
     let sizes = read(&mut keys);
-    keys.leftovers();
+    if sizes.is_some() {
+        // Otherwise what is left may just not have been reached.
+        keys.leftovers();
+    }
     match sizes {
         Some(sizes) if keys.problems.is_empty() => {
             Ok(Draft { overrides: sizes.lines, ..Draft::of(name, base) })

@@ -108,9 +108,11 @@ impl<'c> Keys<'c> {
         Some(Keys { prefix, ..Keys::new(self.file, object) })
     }
 
-    /// Takes over what an inner object reported, and what is left over in it.
+    /// Takes over what an inner object reported, or what is left over in it.
     pub fn close(&mut self, mut inner: Keys<'c>) {
-        inner.leftovers();
+        if inner.problems.is_empty() {
+            inner.leftovers();
+        }
         self.problems.append(&mut inner.problems);
     }
 
@@ -149,7 +151,7 @@ impl<'c> Keys<'c> {
         let file = self.file.display();
         let message = match found {
             Some(found) => format!("{file}: `{}{key}` is {}, not {wanted}", self.prefix, shown(found)),
-            None => format!("{file}: `{}{key}` is missing, {wanted}", self.prefix),
+            None => format!("{file}: `{}{key}` is missing: {wanted}", self.prefix),
         };
         let help = "give a folder as it was downloaded, with the `config.json` of its checkpoint";
         self.problems.push(Diagnostic::error("step::new::config", message).help(help));

@@ -1,12 +1,55 @@
 //! The text of a draft, in the layout of the shipped recipes.
 
-use super::{CLUSTER, Draft};
+use super::LibraryModel;
 use crate::recipe::{Ffn, Model, Moe};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The least recipe with the model of a draft.
-pub fn sketch(draft: &Draft) -> String {
+/// The cluster that drafts are written for; it stands in the library.
+const CLUSTER: &str = "atlas_a3";
+
+/// A recipe before its machine is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    /// The name of the recipe.
+    pub name: String,
+    /// What it was made from, for the head of the file.
+    pub about: String,
+    /// The model of the library that it begins with.
+    pub base: LibraryModel,
+    /// What is changed in the model, line by line.
+    pub overrides: Vec<String>,
+    /// A Hugging Face folder, as the recipe will name it.
+    pub weights: Option<String>,
+    /// The folder holds a tokenizer as well.
+    pub tokenizer: bool,
+}
+
+impl Draft {
+    /// A recipe that trains a model of the library as it is.
+    pub fn of(name: &str, base: LibraryModel) -> Self {
+        Draft {
+            name: name.to_owned(),
+            about: base.about.to_owned(),
+            base,
+            overrides: Vec::new(),
+            weights: None,
+            tokenizer: false,
+        }
+    }
+
+    /// The least recipe with this model, from which its architecture can be resolved.
+    pub fn sketch(&self) -> String {
+        sketch(self)
+    }
+
+    /// The whole recipe for `nodes` nodes of a cluster with `devices` devices each; `model` is its resolved architecture.
+    pub fn text(&self, model: &Model, nodes: u64, devices: u64) -> String {
+        recipe(self, model, nodes, devices)
+    }
+}
+
+fn sketch(draft: &Draft) -> String {
     let mut out = format!("use \"{}\"\n\nrecipe {} {{\n", draft.base.file, draft.name);
     model(&mut out, draft);
     out += "  cluster cpu { devices = 1 }\n";
@@ -14,8 +57,7 @@ pub fn sketch(draft: &Draft) -> String {
     out + "  train { steps = 1, optimizer adamw { lr = 1e-3 } }\n}\n"
 }
 
-/// The whole recipe.
-pub fn recipe(draft: &Draft, architecture: &Model, nodes: u64, devices: u64) -> String {
+fn recipe(draft: &Draft, architecture: &Model, nodes: u64, devices: u64) -> String {
     let name = &draft.name;
     let mut out = format!("// {name}: {}\n", draft.about);
     out += "//\n";
