@@ -35,7 +35,9 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
         let byte = bytes.get(at).copied().unwrap_or_default();
-        invalid(format!("not UTF-8 text: byte 0x{byte:02x} at line {line}, column {column} begins no character"))
+        invalid(format!(
+            "not UTF-8 text: byte 0x{byte:02x} at line {line}, column {column} begins no character"
+        ))
     })
 }
 
@@ -52,8 +54,7 @@ fn binary(bytes: &[u8]) -> Option<&'static str> {
     let known = KINDS.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, kind)| *kind);
     // A safetensors file begins with the length of its JSON header.
     let header = bytes.first_chunk().map(|length| u64::from_le_bytes(*length));
-    let safetensors =
-        header.is_some_and(|length| length < bytes.len() as u64) && bytes.get(8) == Some(&b'{');
+    let safetensors = header.is_some_and(|length| length < bytes.len() as u64) && bytes.get(8) == Some(&b'{');
     known.or(safetensors.then_some("a safetensors file"))
 }
 
