@@ -104,7 +104,7 @@ fn file_scope<'t>(files: &'t [Source], file: &'t Source) -> Rc<Scope<'t>> {
             Item::Let(item) => Some(item),
             _ => None,
         });
-    Rc::new(Scope { lets: lets.collect(), outer: None })
+    Scope::outermost(lets)
 }
 
 /// The report that nothing of this kind and name is known, with what there is.

@@ -79,7 +79,7 @@ fn deep_nesting() {
         closed("!", ""),
         closed("1 + ", ""),
         closed("if a { 1 } else { ", " }"),
-        closed("if a { 1 } else ", ""),
+        format!("recipe r {{ x = {}{{ 1 }} }}", "if a { 1 } else ".repeat(deep)),
         "recipe r { ".repeat(deep),
         format!("recipe r {{ {} {} }}", "a { ".repeat(deep), "}".repeat(deep)),
         format!("recipe r {{ {} }}", "if a { ".repeat(deep)),
@@ -102,7 +102,7 @@ fn deep_paths_and_closing_brackets() {
 #[test]
 fn huge_numbers() {
     let range = "error[step::syntax::number_range]";
-    text_is_refused("recipe r { x = 99999999999999999999 }", &["a.step:1:16", range, "9223372036854775807"]);
+    text_is_refused("recipe r { x = 99999999999999999999 }", &["a.step:1:16", range]);
     text_is_refused("recipe r { x = 1e999 }", &["a.step:1:16", range]);
     text_is_refused(
         format!("recipe r {{ x = {} }}", "9".repeat(1_000_000)),
