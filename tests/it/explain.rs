@@ -9,7 +9,7 @@ use stepc::diag::render;
 
 /// Areas whose problems show only with files, machines or commands that no recipe holds.
 const OUTSIDE: &[&str] =
-    &["comm", "data", "explain", "new", "output", "plan", "precision", "run", "runtime", "weights", "why"];
+    &["comm", "explain", "fmt", "new", "output", "plan", "precision", "run", "runtime", "weights", "why"];
 
 fn examples(page: &Page) -> Vec<Example<'static>> {
     Example::all(page.text)
