@@ -107,7 +107,8 @@ pub(super) fn traffic(
     let dense = Group { size: l.fsdp, stride: l.tp };
     let experts = Group { size: inside, stride: l.tp * l.ep };
     let replicas = Group { size: l.replicate, stride: l.tp * l.fsdp };
-    let moved = |bytes: f64| dense.ring(machine, bytes * stage.dense) + experts.ring(machine, bytes * stage.experts);
+    let moved =
+        |bytes: f64| dense.ring(machine, bytes * stage.dense) + experts.ring(machine, bytes * stage.experts);
     let copies = |bytes: f64| 2.0 * replicas.ring(machine, bytes * (stage.dense + stage.experts));
     match (job.engine, job.reshard && !job.reduce_last) {
         (Engine::Megatron, _) => sum.update = moved(p.reduce + p.compute) + copies(p.reduce),
@@ -116,7 +117,8 @@ pub(super) fn traffic(
         (_, false) => {
             let gathers = if job.reshard { 2.0 } else { 0.0 };
             sum.gather = moved(gathers * p.compute);
-            sum.update = moved((if job.reshard { 0.0 } else { 1.0 }) * p.compute + p.reduce) + copies(p.reduce);
+            sum.update =
+                moved((if job.reshard { 0.0 } else { 1.0 }) * p.compute + p.reduce) + copies(p.reduce);
         }
     }
     let stream = tokens * hidden * p.compute / if l.sequence_parallel { l.tp as f64 } else { 1.0 };
