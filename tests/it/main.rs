@@ -1,5 +1,6 @@
 //! All integration tests in one binary, which links once.
 
+mod accuracy;
 mod cases;
 mod cli;
 mod command;
@@ -9,7 +10,6 @@ mod faults;
 mod format;
 mod formats;
 mod fuzz;
-mod accuracy;
 mod golden;
 mod hostile;
 mod invariance;
