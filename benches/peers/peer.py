@@ -45,11 +45,11 @@ def arguments(description):
     parser.add_argument("--length", type=int, default=512, help="tokens per sequence (default 512)")
     parser.add_argument("--steps", type=int, default=10, help="measured steps (default 10)")
     parser.add_argument("--warmup", type=int, default=2, help="steps before the measurement (default 2)")
-    parser.add_argument("--threads", type=int, default=None, help="threads per process (default: all cores, or 1 of 2)")
+    parser.add_argument("--threads", type=int, default=None, help="threads per process (default: all cores; FSDP2: 1)")
     parser.add_argument("--attention", choices=["sdpa", "eager"], default="sdpa")
     parser.add_argument("--experts", choices=["grouped_mm", "batched_mm", "eager"], default="grouped_mm")
     parser.add_argument("--optimizer", choices=["fused", "foreach", "loop"], default="fused")
-    parser.add_argument("--allocator", choices=["keep", "glibc"], default="keep", help="keep: never return freed memory")
+    parser.add_argument("--allocator", choices=["keep", "glibc"], default="keep", help="keep: reuse freed memory")
     return parser.parse_args()
 
 
@@ -65,11 +65,10 @@ def build(args):
     """The model of `bench_config.json` with seeded weights."""
     transformers.logging.set_verbosity_error()
     torch.manual_seed(SEED)
-    if not getattr(step.Step3p7Experts, "selectable", False):  # transformers leaves this class on its loop
-        use_experts_implementation(step.Step3p7Experts)
-        step.Step3p7Experts.selectable = True
+    use_experts_implementation(step.Step3p7Experts)  # transformers leaves this class on its slower loop
     raw = json.loads(CONFIG.read_text())
-    config = Step3p7TextConfig(**{k: v for k, v in raw.items() if k not in ("architectures", "model_type", "torch_dtype")})
+    foreign = ("architectures", "model_type", "torch_dtype")
+    config = Step3p7TextConfig(**{k: v for k, v in raw.items() if k not in foreign})
     config._attn_implementation = args.attention
     model = StepLM(config).train()
     config._experts_implementation = args.experts

@@ -3,9 +3,12 @@
 mod args;
 mod check;
 mod exit;
+mod inputs;
 mod plan;
 mod run;
 mod session;
+mod target;
+mod train;
 
 use args::{Arguments, Command};
 use clap::Parser;

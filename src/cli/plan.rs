@@ -4,15 +4,14 @@ use super::args::PlanArgs;
 use super::exit::Failure;
 use super::session::Session;
 use crate::diag::Diagnostic;
-use crate::plan::{self, Plan, Task};
+use crate::plan::{self, Plan};
 use crate::report::plan_page;
 use std::path::Path;
 
 /// Compiles the recipe, shows the plan and writes it where asked for.
 pub fn plan(session: &mut Session, args: &PlanArgs) -> Result<(), Failure> {
     let loaded = session.load(&args.recipe)?;
-    let resolved = session.resolve(&loaded, args.recipe.profile.as_deref())?;
-    let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
+    let (plan, _) = session.compile(&loaded, args.recipe.profile.as_deref())?;
     session.print(&plan_page(&plan, session.style()));
     if let Some(path) = &args.output {
         write(&plan, path)?;

@@ -2,22 +2,17 @@
 
 use super::args::RunArgs;
 use super::exit::Failure;
+use super::inputs::{data_config, output, place, weights};
 use super::session::Session;
-use crate::base::Host;
-use crate::base::host::OsHost;
-use crate::data::{self, Loader};
+use super::target::{compile, read_plan};
+use super::train::{Trained, save, train};
+use crate::data::Loader;
 use crate::diag::Diagnostic;
-use crate::model::Part;
-use crate::plan::{self, Plan, Task};
-use crate::recipe::{DeviceKind, Format, Origins, Pack, Stage, Weights};
-use crate::report::{Metrics, Progress, bytes, duration, headline, plan_page};
-use crate::runtime::{Job, Outcome, StepReport};
-use crate::weights::Folder;
-use std::cell::RefCell;
-use std::io::{IsTerminal, stdout};
-use std::path::{Path, PathBuf};
+use crate::plan::Plan;
+use crate::recipe::{DeviceKind, Stage};
+use crate::report::{Metrics, bytes, duration};
+use crate::runtime::Cpu;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Compiles what has to be compiled, checks data and weights, and trains.
@@ -27,64 +22,40 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
         Some(extension) if extension == "ron" => (read_plan(&args.recipe.file)?, None),
         _ => compile(session, args).map(|(plan, origins)| (plan, Some(origins)))?,
     };
+    if let Some(checkpoint) = plan.checkpoint.as_ref().filter(|c| c.every < plan.train.steps) {
+        let message = format!(
+            "the CPU engine writes the weights once, at the end, and not every {} steps",
+            checkpoint.every
+        );
+        let warning = Diagnostic::warning("step::run::checkpoint_every", message);
+        let place = origins.as_ref().and_then(|o| o.span("checkpoint.every"));
+        session.sink.push(warning.label(place, "set here"));
+    }
     session.show_warnings();
     let placed = |diagnostic| place(diagnostic, origins.as_ref());
     executable(&plan).map_err(placed)?;
     let plan = Arc::new(plan);
     let weights = weights(&plan).map_err(placed)?;
     let loader = Loader::open(&data_config(&plan), 0, plan.mesh.devices as usize).map_err(placed)?;
-    let metrics = Metrics::create(&output(args, &plan)).map_err(placed)?;
+    let folder = output(args, &plan);
+    let metrics = Metrics::create(&folder).map_err(placed)?;
     let found = loader.statistics();
     session.print(&format!(
-        "{} documents in {} files, {}; writing {}\n\n",
+        "{} documents in {} files, {}; metrics go to {}\n\n",
         found.documents,
         found.files,
         bytes(found.bytes),
         metrics.path().display(),
     ));
-    let (outcome, last) = train(session, args, &plan, &loader, weights.as_ref(), metrics)?;
-    summary(session, &plan, &loader, outcome, last, started);
-    if outcome.steps < plan.train.steps { Err(Failure::Interrupted) } else { Ok(()) }
-}
-
-/// The plan for the recipe's own machine is shown; where that machine is not here, the profile for the CPU is compiled.
-fn compile(session: &mut Session, args: &RunArgs) -> Result<(Plan, Origins), Failure> {
-    let loaded = session.load(&args.recipe)?;
-    let resolved = session.resolve(&loaded, args.recipe.profile.as_deref())?;
-    let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
-    let style = session.style();
-    if plan.cluster.device.kind == DeviceKind::Cpu {
-        session.print(&format!("{}\n", plan_page(&plan, style)));
-        return Ok((plan, resolved.origins));
+    let trained = train(session, args, &plan, &loader, weights.as_ref(), metrics)?;
+    summary(session, &plan, &loader, &trained, started);
+    if trained.outcome.steps < plan.train.steps {
+        return Err(Failure::Interrupted);
     }
-    session.print(&format!("{}\n", plan_page(&plan, style)));
-    let target = format!("no {} on this machine", plan.cluster.device.name);
-    let Some(profile) = loaded.profile_for(DeviceKind::Cpu) else {
-        let head = loaded.head();
-        let diagnostic = Diagnostic::error("step::run::no_target", format!("{target}, and the recipe has no profile for cpu"))
-            .label(head, "written for another machine only")
-            .help("add `profile laptop for cpu { cluster cpu { devices = 2 } … }` with a size that fits, or run it on its cluster");
-        return Err(diagnostic.into());
-    };
-    let resolved = session.resolve(&loaded, Some(profile))?;
-    let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
-    session.print(&format!(
-        "{}\n",
-        style.warn(&format!("{target}: running its profile `{profile}` on the CPU engine"))
-    ));
-    session.print(&format!("{}\n", headline(&plan, style)));
-    Ok((plan, resolved.origins))
-}
-
-fn read_plan(path: &Path) -> Result<Plan, Diagnostic> {
-    let text = OsHost.read_text(path).map_err(|error| {
-        Diagnostic::error(
-            "step::plan::unreadable",
-            format!("cannot read the plan {}: {error}", path.display()),
-        )
-        .help("write one with `stepc plan RECIPE --output FILE`")
-    })?;
-    plan::read(path, &text)
+    let path = folder.join("model.safetensors");
+    save(&plan, trained.parameters, &path)?;
+    session.print(&format!("weights are in {}\n", path.display()));
+    Ok(())
 }
 
 /// What the native engine cannot run is refused before anything is touched.
@@ -100,105 +71,13 @@ fn executable(plan: &Plan) -> Result<(), Diagnostic> {
         return Err(Diagnostic::error("step::train::stage", message)
             .help("write `stage = pretrain` in the profile for cpu"));
     }
-    Ok(())
+    Cpu::supports(plan)
 }
 
-/// The checkpoint, audited against what the model needs: every parameter is there, every tensor is used.
-fn weights(plan: &Plan) -> Result<Option<Folder>, Diagnostic> {
-    let Weights::Folder(path) = &plan.weights else { return Ok(None) };
-    let folder = Folder::open(path)?;
-    let trained = plan.params.iter().filter(|p| p.part != Part::Mtp);
-    let wanted = trained.flat_map(|p| p.tensors()).map(|t| (t.name, t.shape));
-    let kept = plan.params.iter().filter(|p| p.part == Part::Mtp).flat_map(|p| p.tensors()).map(|t| t.name);
-    folder.audit(wanted, kept)?;
-    Ok(Some(folder))
-}
-
-fn data_config(plan: &Plan) -> data::Config {
-    let sources = plan.data.sources.iter().map(|(name, source)| data::SourceConfig {
-        name: name.clone(),
-        glob: source.path.clone(),
-        format: match source.format {
-            Format::Auto => data::Format::Auto,
-            Format::Text => data::Format::Text,
-            Format::Jsonl => data::Format::Jsonl,
-            Format::Parquet => data::Format::Parquet,
-        },
-        column: source.column.clone(),
-        weight: source.weight,
-        separator: source.separator.clone(),
-    });
-    data::Config {
-        sources: sources.collect(),
-        tokenizer: plan.data.tokenizer.clone(),
-        sequence: plan.data.sequence as usize,
-        documents: plan.data.pack == Pack::Documents,
-        seed: plan.train.seed,
-        vocab: plan.vocab as usize,
-        eos: None,
-    }
-}
-
-fn output(args: &RunArgs, plan: &Plan) -> PathBuf {
-    let recipe = plan.checkpoint.as_ref().map(|checkpoint| checkpoint.dir.clone());
-    args.output.clone().or(recipe).unwrap_or_else(|| Path::new("output").join(&plan.recipe))
-}
-
-/// Trains until the last step or Ctrl-C; a second Ctrl-C ends the process at once.
-fn train(
-    session: &Session,
-    args: &RunArgs,
-    plan: &Arc<Plan>,
-    loader: &Loader,
-    weights: Option<&Folder>,
-    metrics: Metrics,
-) -> Result<(Outcome, Option<StepReport>), Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let signal = Arc::clone(&stop);
-    let handler = ctrlc::set_handler(move || {
-        if signal.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(super::exit::INTERRUPTED));
-        }
-    });
-    handler.map_err(|error| {
-        Diagnostic::error("step::runtime::signal", format!("cannot catch Ctrl-C: {error}"))
-    })?;
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let progress = Progress::new(plan.train.steps, plan.memory.peak, session.style(), stdout().is_terminal());
-    let state = RefCell::new((metrics, None, Ok(())));
-    let job = Job {
-        plan: Arc::clone(plan),
-        feed: loader,
-        weights,
-        threads: args.threads.map_or(cores, usize::from),
-        stop: &stop,
-        inspect: &|_, _| {},
-    };
-    let outcome = job.run(|report| {
-        progress.step(report);
-        let (metrics, last, written) = &mut *state.borrow_mut();
-        *last = Some(*report);
-        if written.is_ok() {
-            *written = metrics.write(report);
-            stop.fetch_or(written.is_err(), Ordering::Relaxed);
-        }
-    });
-    progress.end();
-    let (_, last, written) = state.into_inner();
-    written?;
-    Ok((outcome?, last))
-}
-
-fn summary(
-    session: &Session,
-    plan: &Plan,
-    loader: &Loader,
-    outcome: Outcome,
-    last: Option<StepReport>,
-    started: Instant,
-) {
-    let Some(last) = last else { return };
-    let style = session.style();
+/// Time, loss beside that of guessing by frequency, and memory beside the plan.
+fn summary(session: &Session, plan: &Plan, loader: &Loader, trained: &Trained, started: Instant) {
+    let Some(last) = trained.last else { return };
+    let (style, outcome) = (session.style(), trained.outcome);
     let entropy = loader.unigram_entropy();
     let compared = if last.loss < entropy { "below" } else { "above" };
     let data = loader.statistics();
@@ -216,22 +95,4 @@ fn summary(
         bytes(outcome.used),
         bytes(plan.memory.peak),
     ));
-}
-
-/// Points a problem of data or weights at the field of the recipe that it comes from.
-fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnostic {
-    let fields: &[(&str, &str)] = match diagnostic.code {
-        "step::data::vocab" => &[("data.tokenizer", "this tokenizer"), ("model.vocab", "this vocabulary")],
-        "step::data::tokenizer" => &[("data.tokenizer", "named here")],
-        "step::data::too_small" => &[("data.sequence", "tokens a sequence")],
-        "step::output::unwritable" => &[("checkpoint.dir", "named here")],
-        "step::train::stage" => &[("train.stage", "set here")],
-        "step::precision::cpu" => &[("parallel.precision.params", "set here")],
-        code if code.starts_with("step::weights::") => &[("model.weights", "named here")],
-        _ => &[],
-    };
-    for (path, text) in fields {
-        diagnostic = diagnostic.label(origins.and_then(|o| o.span(path)), *text);
-    }
-    diagnostic
 }

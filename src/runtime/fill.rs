@@ -82,18 +82,36 @@ pub fn fill(plan: &Plan, rank: u64, device: &mut dyn Device, origin: Origin) -> 
     let params = &plan.params;
     for (unit, view) in shards(plan, Category::Parameters) {
         for piece in pieces(plan, unit, rank) {
-            let elements = piece.elements.end - piece.elements.start;
-            let mut values = vec![0.0; elements as usize];
-            origin.read(&params[piece.param.0 as usize], piece.elements, &mut values)?;
-            let at = View { offset: piece.offset, cols: elements, ..view };
-            device.write(at, &values);
+            let parameter = &params[piece.param.0 as usize];
+            stream(device, View { offset: piece.offset, ..view }, parameter, piece.elements, origin)?;
         }
     }
     for (&id, view) in plan.placement.frozen.iter().zip(&plan.program.frozen) {
         let parameter = &params[id.0 as usize];
-        let mut values = vec![0.0; parameter.elements() as usize];
-        origin.read(parameter, 0..parameter.elements(), &mut values)?;
-        device.write(*view, &values);
+        stream(device, *view, parameter, 0..parameter.elements(), origin)?;
+    }
+    Ok(())
+}
+
+/// Elements that pass through host memory at a time.
+const CHUNK: u64 = 1 << 16;
+
+/// Copies elements `range` of a parameter to where `view` begins, a chunk at a time.
+fn stream(
+    device: &mut dyn Device,
+    view: View,
+    parameter: &Parameter,
+    range: Range<u64>,
+    origin: Origin,
+) -> Result<(), Diagnostic> {
+    let mut values = vec![0.0; CHUNK.min(range.end - range.start) as usize];
+    let mut start = range.start;
+    while start < range.end {
+        let end = range.end.min(start + CHUNK);
+        let values = &mut values[..(end - start) as usize];
+        origin.read(parameter, start..end, values)?;
+        device.write(View { offset: view.offset + start - range.start, cols: end - start, ..view }, values);
+        start = end;
     }
     Ok(())
 }

@@ -8,8 +8,9 @@ use crate::data::{Loader, Sequence};
 use crate::diag::Diagnostic;
 use crate::plan::{Plan, verify};
 use crate::weights::Folder;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 /// Gives every rank the sequences it asks for by number.
@@ -74,9 +75,8 @@ impl Job<'_> {
     /// # Errors
     /// The first thing that went wrong on any rank; all ranks have ended by then.
     pub fn run(&self, mut report: impl FnMut(&StepReport)) -> Result<Outcome, Diagnostic> {
-        let (sender, receiver) = mpsc::channel();
         self.on_every_rank(
-            |mut rank| {
+            |mut rank, sender| {
                 for step in 1..=self.plan.train.steps {
                     let done = rank.step(step, self.feed, self.stop.load(Ordering::Relaxed))?;
                     (self.inspect)(&rank, &done);
@@ -90,14 +90,8 @@ impl Job<'_> {
                 }
                 Ok((0, rank.memory()))
             },
-            || {
-                while let Ok(done) = receiver.recv() {
-                    report(&done);
-                    if done.last {
-                        break;
-                    }
-                }
-            },
+            // Ends when the last rank has ended, however it did.
+            |receiver| receiver.iter().for_each(|done| report(&done)),
         )
         .map(|ends| Outcome {
             steps: ends[0].0,
@@ -106,12 +100,12 @@ impl Job<'_> {
         })
     }
 
-    /// Runs `work` on every rank and `meanwhile` on this thread. Threads are divided evenly; each rank's kernels run in
-    /// a pool of its own.
+    /// Runs `work` on every rank and `meanwhile`, with what the ranks send, on this thread. Threads are divided evenly;
+    /// each rank's kernels run in a pool of its own.
     fn on_every_rank<T: Send>(
         &self,
-        work: impl Fn(Rank) -> Result<T, Diagnostic> + Sync,
-        meanwhile: impl FnOnce(),
+        work: impl Fn(Rank, &Sender<StepReport>) -> Result<T, Diagnostic> + Sync,
+        meanwhile: impl FnOnce(Receiver<StepReport>),
     ) -> Result<Vec<T>, Diagnostic> {
         verify(&self.plan)?;
         let ranks = self.plan.mesh.devices as usize;
@@ -120,27 +114,30 @@ impl Job<'_> {
             Some(folder) => Origin::Checkpoint(folder),
             None => Origin::Scratch { seed: self.plan.train.seed },
         };
-        let one = |comm: Box<dyn Communicator>| {
+        let one = |comm: Box<dyn Communicator>, sender: Sender<StepReport>| {
             let number = u64::from(comm.rank());
             let mut device = Cpu::new(Arc::clone(&self.plan), comm)?;
             fill(&self.plan, number, &mut device, origin)?;
-            work(Rank::new(Arc::clone(&self.plan), number, Box::new(device)))
+            work(Rank::new(Arc::clone(&self.plan), number, Box::new(device)), &sender)
         };
         let one = &one;
+        let (sender, receiver) = mpsc::channel();
         let results: Vec<Result<T, Diagnostic>> = thread::scope(|scope| {
             let handles: Vec<_> = local(ranks)
                 .into_iter()
                 .map(|comm| {
+                    let sender = sender.clone();
                     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
                     scope.spawn(move || {
                         let pool = pool.map_err(|error| {
                             Diagnostic::error("step::runtime::threads", format!("no threads: {error}"))
                         })?;
-                        pool.install(|| one(Box::new(comm)))
+                        pool.install(|| one(Box::new(comm), sender))
                     })
                 })
                 .collect();
-            meanwhile();
+            drop(sender);
+            meanwhile(receiver);
             handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| Err(panicked()))).collect()
         });
         first_cause(results)
@@ -179,9 +176,9 @@ pub fn forward(
     let logits = plan.program.logits;
     let threads = thread::available_parallelism().map_or(1, |n| n.get());
     let job = Job { plan, feed, weights, threads, stop: &stop, inspect: &|_, _| {} };
-    let work = |mut rank: Rank| {
+    let work = |mut rank: Rank, _: &Sender<StepReport>| {
         rank.forward(job.feed)?;
         Ok(logits.map(|view| rank.read(view)).unwrap_or_default())
     };
-    job.on_every_rank(work, || {})
+    job.on_every_rank(work, drop)
 }

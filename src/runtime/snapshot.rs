@@ -21,11 +21,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Room for all trained parameters, or for their gradients.
+    /// Room for all parameters, the frozen ones among them, or for the gradients.
     pub fn new(plan: Arc<Plan>, kind: Kind) -> Snapshot {
         let mut whole = vec![Vec::new(); plan.params.len()];
-        for placed in plan.placement.units.iter().flat_map(|unit| &unit.params) {
-            let at = placed.param.0 as usize;
+        let trained = plan.placement.units.iter().flat_map(|unit| unit.params.iter().map(|p| p.param));
+        let frozen = plan.placement.frozen.iter().copied().filter(|_| kind == Kind::Parameters);
+        for param in trained.chain(frozen) {
+            let at = param.0 as usize;
             whole[at] = vec![0.0; plan.params[at].elements() as usize];
         }
         Snapshot { plan, kind, whole: Mutex::new(whole) }
@@ -44,6 +46,12 @@ impl Snapshot {
                 let (from, to) = (piece.elements.start as usize, piece.elements.end as usize);
                 let at = piece.offset as usize;
                 whole[piece.param.0 as usize][from..to].copy_from_slice(&values[at..at + to - from]);
+            }
+        }
+        if self.kind == Kind::Parameters && rank.number() == 0 {
+            let mut whole = self.whole.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            for (param, view) in self.plan.placement.frozen.iter().zip(&self.plan.program.frozen) {
+                whole[param.0 as usize] = rank.read(*view);
             }
         }
     }

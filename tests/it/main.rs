@@ -1,5 +1,7 @@
 //! All integration tests in one binary, which links once.
 
+mod cli;
+mod faults;
 mod golden;
 mod invariance;
 mod layers;

@@ -36,7 +36,7 @@ impl Cpu {
     /// # Errors
     /// A precision that the kernels do not have, or a group of ranks that cannot be formed.
     pub fn new(plan: Arc<Plan>, mut comm: Box<dyn Communicator>) -> Result<Cpu, Diagnostic> {
-        refuse_other_types(&plan)?;
+        Cpu::supports(&plan)?;
         let rank = u64::from(comm.rank());
         let mut groups = BTreeMap::new();
         for axis in Axis::ALL {
@@ -62,6 +62,18 @@ impl Cpu {
         };
         cpu.fill_ropes();
         Ok(cpu)
+    }
+
+    /// Whether this device has kernels for the types of a plan.
+    ///
+    /// # Errors
+    /// The first buffer of another type.
+    pub fn supports(plan: &Plan) -> Result<(), Diagnostic> {
+        let other = plan.program.buffers.iter().find(|b| !matches!(b.dtype, DType::F32 | DType::I32));
+        let Some(buffer) = other else { return Ok(()) };
+        let message = format!("the CPU engine computes in f32, and `{}` is {}", buffer.name, buffer.dtype);
+        Err(Diagnostic::error("step::precision::cpu", message)
+            .help("write `parallel { precision { params = f32 } }` in the profile for cpu"))
     }
 
     fn fill_ropes(&mut self) {
@@ -144,12 +156,4 @@ impl Device for Cpu {
     fn memory(&self) -> (u64, u64) {
         self.memory.usage()
     }
-}
-
-fn refuse_other_types(plan: &Plan) -> Result<(), Diagnostic> {
-    let other = plan.program.buffers.iter().find(|b| !matches!(b.dtype, DType::F32 | DType::I32));
-    let Some(buffer) = other else { return Ok(()) };
-    let message = format!("the CPU engine computes in f32, and `{}` is {}", buffer.name, buffer.dtype);
-    Err(Diagnostic::error("step::precision::cpu", message)
-        .help("write `parallel { precision { params = f32 } }` in the profile for cpu"))
 }

@@ -1,0 +1,71 @@
+//! What a run reads and where it writes: weights, text, the output folder.
+
+use super::args::RunArgs;
+use crate::data;
+use crate::diag::Diagnostic;
+use crate::model::Part;
+use crate::plan::Plan;
+use crate::recipe::{Format, Origins, Pack, Weights};
+use crate::weights::Folder;
+use std::path::{Path, PathBuf};
+
+/// The checkpoint, audited against what the model needs: every parameter is there, every tensor is used.
+pub fn weights(plan: &Plan) -> Result<Option<Folder>, Diagnostic> {
+    let Weights::Folder(path) = &plan.weights else { return Ok(None) };
+    let folder = Folder::open(path)?;
+    let trained = plan.params.iter().filter(|p| p.part != Part::Mtp);
+    let wanted = trained.flat_map(|p| p.tensors()).map(|t| (t.name, t.shape));
+    let kept = plan.params.iter().filter(|p| p.part == Part::Mtp).flat_map(|p| p.tensors()).map(|t| t.name);
+    folder.audit(wanted, kept)?;
+    Ok(Some(folder))
+}
+
+/// The configuration of the data loader.
+pub fn data_config(plan: &Plan) -> data::Config {
+    let sources = plan.data.sources.iter().map(|(name, source)| data::SourceConfig {
+        name: name.clone(),
+        glob: source.path.clone(),
+        format: match source.format {
+            Format::Auto => data::Format::Auto,
+            Format::Text => data::Format::Text,
+            Format::Jsonl => data::Format::Jsonl,
+            Format::Parquet => data::Format::Parquet,
+        },
+        column: source.column.clone(),
+        weight: source.weight,
+        separator: source.separator.clone(),
+    });
+    data::Config {
+        sources: sources.collect(),
+        tokenizer: plan.data.tokenizer.clone(),
+        sequence: plan.data.sequence as usize,
+        documents: plan.data.pack == Pack::Documents,
+        seed: plan.train.seed,
+        vocab: plan.vocab as usize,
+        eos: None,
+    }
+}
+
+/// Where a run writes: what the user asked for, or the recipe's folder.
+pub fn output(args: &RunArgs, plan: &Plan) -> PathBuf {
+    let recipe = plan.checkpoint.as_ref().map(|checkpoint| checkpoint.dir.clone());
+    args.output.clone().or(recipe).unwrap_or_else(|| Path::new("output").join(&plan.recipe))
+}
+
+/// Points a problem of data or weights at the field of the recipe that it comes from.
+pub fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnostic {
+    let fields: &[(&str, &str)] = match diagnostic.code {
+        "step::data::vocab" => &[("data.tokenizer", "this tokenizer"), ("model.vocab", "this vocabulary")],
+        "step::data::tokenizer" => &[("data.tokenizer", "named here")],
+        "step::data::too_small" => &[("data.sequence", "tokens a sequence")],
+        "step::output::unwritable" => &[("checkpoint.dir", "named here")],
+        "step::train::stage" => &[("train.stage", "set here")],
+        "step::precision::cpu" => &[("parallel.precision.params", "set here")],
+        code if code.starts_with("step::weights::") => &[("model.weights", "named here")],
+        _ => &[],
+    };
+    for (path, text) in fields {
+        diagnostic = diagnostic.label(origins.and_then(|o| o.span(path)), *text);
+    }
+    diagnostic
+}
