@@ -9,6 +9,7 @@ mod run;
 mod session;
 mod target;
 mod train;
+mod tune;
 
 use args::{Arguments, Command};
 use clap::Parser;
@@ -28,6 +29,7 @@ pub fn main() -> ExitCode {
     let result = match &arguments.command {
         Command::Check(args) => check::check(&mut session, args),
         Command::Plan(args) => plan::plan(&mut session, args),
+        Command::Tune(args) => tune::tune(&mut session, args),
         Command::Run(args) => run::run(&mut session, args),
     };
     session.end(result)

@@ -7,6 +7,7 @@
 
 mod arena;
 mod compile;
+pub mod estimate;
 mod file;
 mod lower;
 mod memory;
@@ -14,6 +15,7 @@ mod mesh;
 mod ops;
 mod placement;
 mod program;
+pub mod search;
 mod shapes;
 mod traffic;
 mod verify;

@@ -5,9 +5,11 @@ mod plan;
 mod progress;
 mod quantity;
 mod style;
+mod tune;
 
 pub use metrics::Metrics;
 pub use plan::{headline, plan_page};
 pub use progress::Progress;
 pub use quantity::{bytes, count, duration};
 pub use style::Style;
+pub use tune::{tune_json, tune_page};
