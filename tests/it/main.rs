@@ -2,6 +2,7 @@
 
 mod cli;
 mod faults;
+mod accuracy;
 mod golden;
 mod invariance;
 mod layers;

@@ -3,6 +3,7 @@
 use super::coefficients as c;
 use super::job::{CrossEntropy, Engine, Job, Loss, Optimizer, Recompute};
 use super::kept::{Kept, input_only, kept};
+use super::machine::Machine;
 use super::shape::{LayerShape, Shape};
 use super::stage::{Stage, layers_of, stage};
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,23 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Memory of the fullest device of `job` on `shape`.
+    pub fn of(shape: &Shape, job: &Job) -> Memory {
+        let mut fullest = stage_memory(shape, job, 0);
+        for index in 1..job.layout.pp {
+            let next = stage_memory(shape, job, index);
+            if next.reserved() > fullest.reserved() {
+                fullest = next;
+            }
+        }
+        fullest
+    }
+
+    /// Whether `machine` has room for it, with a share of its memory left free.
+    pub fn fits(&self, machine: &Machine, headroom: f64) -> bool {
+        self.used() <= machine.memory * (1.0 - headroom)
+    }
+
     /// The moment of the peak.
     pub fn peak(&self) -> (Moment, &Bytes) {
         let at = (0..4).max_by(|&a, &b| self.moments[a].total().total_cmp(&self.moments[b].total()));
@@ -129,19 +147,6 @@ impl Memory {
         };
         (0..4).map(of).fold(0.0, f64::max)
     }
-}
-
-/// Memory of the fullest device of `job` on `shape`.
-pub(super) fn memory(shape: &Shape, job: &Job) -> Memory {
-    let of = |index| stage_memory(shape, job, index);
-    let mut fullest = of(0);
-    for index in 1..job.layout.pp {
-        let next = of(index);
-        if next.reserved() > fullest.reserved() {
-            fullest = next;
-        }
-    }
-    fullest
 }
 
 /// Micro-batches whose activations a stage holds at once.

@@ -9,6 +9,8 @@ pub struct Row {
     pub id: String,
     pub model: String,
     pub device: String,
+    pub machine: Machine,
+    pub ascend: bool,
     pub shape: Shape,
     pub job: Job,
     pub outcome: Outcome,
@@ -18,6 +20,7 @@ pub struct Row {
     pub no_communication: bool,
     pub memory: Option<(Metric, f64)>,
     pub step: Option<f64>,
+    pub note: String,
     pub source: String,
 }
 
@@ -65,10 +68,28 @@ fn split(line: &str) -> Vec<String> {
 pub fn rows() -> Vec<Row> {
     let models: BTreeMap<String, Shape> =
         table("models.csv").iter().map(|f| (f["name"].clone(), shape(f))).collect();
-    table("rows.csv").iter().map(|f| row(f, &models)).collect()
+    let devices: Devices = table("devices.csv").iter().map(|f| (f["name"].clone(), machine(f))).collect();
+    table("rows.csv").iter().map(|f| row(f, &models, &devices)).collect()
 }
 
-fn row(f: &Fields, models: &BTreeMap<String, Shape>) -> Row {
+/// Machines by name, and whether they are NPUs.
+type Devices = BTreeMap<String, (Machine, bool)>;
+
+fn machine(f: &Fields) -> (Machine, bool) {
+    let n = |key: &str| f[key].parse::<f64>().unwrap_or_else(|_| panic!("{}: {key}", f["name"]));
+    let machine = Machine {
+        memory: n("memory_gib") * (1u64 << 30) as f64,
+        flops: n("flops"),
+        bandwidth: n("bandwidth"),
+        devices_per_node: n("devices_per_node") as u64,
+        intra: Link { bandwidth: n("intra"), latency: 10e-6 },
+        inter: Link { bandwidth: n("inter"), latency: 20e-6 },
+        reached: Reached { compute: n("compute"), memory: n("memory"), link: n("link"), launch: if f["ascend"] == "1" { LAUNCH_NPU } else { LAUNCH_GPU } },
+    };
+    (machine, f["ascend"] == "1")
+}
+
+fn row(f: &Fields, models: &BTreeMap<String, Shape>, devices: &Devices) -> Row {
     let flags: Vec<&str> = f["flags"].split_whitespace().collect();
     let number = |key: &str| f[key].parse::<f64>().ok();
     let metric = match f["metric"].as_str() {
@@ -81,6 +102,8 @@ fn row(f: &Fields, models: &BTreeMap<String, Shape>) -> Row {
         id: f["id"].clone(),
         model: f["model"].clone(),
         device: f["device"].clone(),
+        machine: devices[&f["device"]].0,
+        ascend: devices[&f["device"]].1,
         shape: models.get(&f["model"]).unwrap_or_else(|| panic!("no model {}", f["model"])).clone(),
         job,
         outcome: if f["outcome"] == "oom" { Outcome::Oom } else { Outcome::Ran },
@@ -88,6 +111,7 @@ fn row(f: &Fields, models: &BTreeMap<String, Shape>) -> Row {
         no_communication: flags.contains(&"no-communication"),
         memory: number("peak_gib").map(|gib| (metric, gib)),
         step: number("step_s"),
+        note: f["note"].clone(),
         source: f["source"].clone(),
     }
 }
