@@ -21,8 +21,7 @@ pub fn tune(session: &mut Session, args: &TuneArgs) -> Result<(), Failure> {
         free(&loaded, name)?;
     }
     let resolved = session.resolve(&loaded, args.recipe.profile.as_deref())?;
-    let options =
-        Options { engine: args.engine.into(), headroom: args.headroom, top: usize::from(args.top) };
+    let options = Options { engine: args.engine.into(), headroom: args.headroom, top: usize::from(args.top) };
     let found = run(&resolved.recipe, options, &args.recipe);
     let Some(winner) = found.best.first() else {
         return Err(nothing_fits(&found, &resolved).into());
@@ -86,12 +85,15 @@ fn nothing_fits(found: &Found, resolved: &Resolved) -> Diagnostic {
         found.legal
     );
     let place = resolved.origins.nearest("cluster.device.memory");
-    let problem = Diagnostic::error("step::tune::nothing_fits", message).label(place, format!("{all} a device"));
+    let problem =
+        Diagnostic::error("step::tune::nothing_fits", message).label(place, format!("{all} a device"));
     let Some(Ranked { candidate, held, .. }) = &found.nearest else { return problem };
     let (what, most) = held.dominating;
     let advice = match held.peak <= found.memory {
         true => "it fits with less `--headroom`",
-        false => "more nodes, a shorter `data.sequence` or a smaller `train.global_batch` a device would help",
+        false => {
+            "more nodes, a shorter `data.sequence` or a smaller `train.global_batch` a device would help"
+        }
     };
     problem.help(format!(
         "the smallest one needs {}, of which {what} take {}: {}\n{advice}",
@@ -149,10 +151,10 @@ fn write(
     );
     let head = format!("profile {name}{base}");
     let end = loaded.span().map(|span| span.range().end);
-    let changed = end.and_then(|end| {
-        recipe::with_profile(&text, end, &note, &head, &winner.candidate.blocks())
-    });
-    let changed = changed.ok_or_else(|| unwritable("the recipe has no closing brace of its own".to_owned()))?;
+    let changed =
+        end.and_then(|end| recipe::with_profile(&text, end, &note, &head, &winner.candidate.blocks()));
+    let changed =
+        changed.ok_or_else(|| unwritable("the recipe has no closing brace of its own".to_owned()))?;
     let host = MemoryHost::over(OsHost).with(path, changed.as_str());
     let holds = |candidate: &Candidate| {
         let (mut sources, mut sink) = (SourceMap::default(), Sink::default());

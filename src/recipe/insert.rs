@@ -23,7 +23,11 @@ pub fn with_profile(text: &str, end: usize, note: &str, head: &str, lines: &[Str
     let _ = write!(profile, "{indent}  }}{newline}");
     let at = if alone { line } else { brace };
     let (head, tail) = text.split_at(at);
-    Some(if alone { format!("{head}{profile}{tail}") } else { format!("{head}{newline}{profile}{indent}{tail}") })
+    Some(if alone {
+        format!("{head}{profile}{tail}")
+    } else {
+        format!("{head}{newline}{profile}{indent}{tail}")
+    })
 }
 
 #[cfg(test)]

@@ -42,8 +42,8 @@ pub use insert::with_profile;
 pub use layers::LAYER;
 pub use load::Request;
 pub use origins::{Origin, Origins, Via};
-pub use rules::divide::divisors;
 pub use resolve::{Loaded, Profile, Resolved, item_schema, load};
+pub use rules::divide::divisors;
 pub use schema::data::{Data, Format, Pack, Source};
 pub use schema::machine::{Cluster, Device, DeviceKind, Efficiency, Link};
 pub use schema::model::{

@@ -1,9 +1,10 @@
 //! All integration tests in one binary, which links once.
 
+mod accuracy;
 mod cli;
 mod faults;
-mod accuracy;
 mod golden;
 mod invariance;
 mod layers;
 mod support;
+mod tune;

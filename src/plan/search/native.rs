@@ -163,10 +163,13 @@ impl Skeleton {
         }
         at.sort_unstable();
         let mut live = 0;
-        let others: Vec<u64> = changes.iter().map(|change| {
-            live += change;
-            live as u64
-        }).collect();
+        let others: Vec<u64> = changes
+            .iter()
+            .map(|change| {
+                live += change;
+                live as u64
+            })
+            .collect();
         let next = at.iter().skip(1).map(|(place, ..)| *place).chain([others.len()]);
         let moments = at.iter().zip(next).map(|(&(place, begins, unit), next)| Moment {
             unit,

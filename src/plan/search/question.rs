@@ -2,18 +2,16 @@
 
 use super::fields::Candidate;
 use crate::base::DType;
-use crate::model::{FfnModule, LayerModule, Model};
+use crate::model::Model;
 use crate::plan::estimate::{
-    self, AttentionShape, CrossEntropy, Engine, FfnShape, Job, Layout, LayerShape, Link, Loss, Machine, Offload,
-    Optimizer, Precision, Reached, Run, Shape, Time,
+    self, CrossEntropy, Engine, Job, Layout, Loss, Machine, Memory, Offload, Optimizer, Precision, Shape,
+    Time,
 };
 use crate::plan::lower::chunk_rows;
 use crate::recipe::{self, DeviceKind, Recipe};
 
-/// Seconds to enqueue a kernel from our own runtime, and from Python in front of an NPU or a GPU.
+/// Seconds to enqueue a kernel from our own runtime: a call into the driver, with no Python before it.
 const LAUNCH_NATIVE: f64 = 5e-6;
-const LAUNCH_NPU: f64 = 50e-6;
-const LAUNCH_GPU: f64 = 5e-6;
 
 /// Everything that stays the same over all layouts.
 pub struct Question {
@@ -35,7 +33,7 @@ impl Question {
         let bytes = |dtype: DType| dtype.size() as f64;
         Question {
             engine,
-            shape: shape(model),
+            shape: Shape::of(model),
             machine: machine(recipe, engine),
             devices: recipe.cluster.devices(),
             global_batch: recipe.train.global_batch,
@@ -91,10 +89,15 @@ impl Question {
         }
     }
 
+    /// The memory of the layout `c` by the estimate.
+    pub fn memory(&self, c: &Candidate) -> Memory {
+        Memory::of(&self.shape, &self.job(c))
+    }
+
     /// The time of a step with the layout `c`.
     pub fn time(&self, c: &Candidate) -> Time {
         let job = self.job(c);
-        let mut time = estimate::time(&self.shape, &job, &self.machine);
+        let mut time = Time::of(&self.shape, &job, &self.machine);
         if c.prefetch == 0 {
             // Nothing is gathered beside compute; gradients are still reduced there.
             let p = &self.precision;
@@ -107,66 +110,14 @@ impl Question {
     }
 }
 
-/// The trained part of a model, equal neighbours counted together.
-fn shape(model: &Model) -> Shape {
-    let mut runs: Vec<Run> = Vec::new();
-    for layer in &model.layers {
-        let layer = layer_shape(layer);
-        match runs.last_mut().filter(|run| run.layer == layer) {
-            Some(run) => run.count += 1,
-            None => runs.push(Run { layer, count: 1 }),
-        }
-    }
-    Shape {
-        hidden: model.hidden as f64,
-        vocab: model.vocab as f64,
-        tied: model.head == model.embed,
-        runs,
-        mtp: Vec::new(),
-    }
-}
-
-fn layer_shape(layer: &LayerModule) -> LayerShape {
-    let a = &layer.attention.config;
-    let attention = AttentionShape {
-        gate: layer.attention.gate.is_some(),
-        window: a.window.map(|window| window as f64),
-        ..AttentionShape::grouped(a.heads, a.kv_heads, a.head_dim)
-    };
-    let ffn = match &layer.ffn {
-        FfnModule::Dense(mlp) => FfnShape::Dense { inner: mlp.config.inner as f64 },
-        FfnModule::Moe(moe) => FfnShape::Moe {
-            experts: moe.config.experts as f64,
-            top_k: moe.config.top_k as f64,
-            inner: moe.config.inner as f64,
-            shared: moe.config.shared.as_ref().map_or(0.0, |shared| shared.inner as f64),
-        },
-    };
-    LayerShape { attention, ffn }
-}
-
 fn machine(recipe: &Recipe, engine: Engine) -> Machine {
-    let cluster = &recipe.cluster;
-    let device = &cluster.device;
-    let link = |link: &recipe::Link| Link { bandwidth: link.bandwidth, latency: link.latency };
-    let exact = recipe.parallel.precision.params == DType::F32;
-    Machine {
-        memory: device.memory as f64,
-        flops: if exact { device.flops_f32 } else { device.flops_bf16 },
-        bandwidth: device.bandwidth,
-        devices_per_node: cluster.devices_per_node,
-        intra: link(&cluster.intra_node),
-        inter: link(&cluster.inter_node),
-        reached: Reached {
-            compute: device.efficiency.compute,
-            memory: device.efficiency.memory,
-            link: device.efficiency.link,
-            launch: match (engine, device.kind) {
-                (_, DeviceKind::Cpu) => 0.0,
-                (Engine::Native, _) => LAUNCH_NATIVE,
-                (_, DeviceKind::Npu) => LAUNCH_NPU,
-                (_, DeviceKind::Gpu) => LAUNCH_GPU,
-            },
-        },
+    let device = &recipe.cluster.device;
+    let mut machine = Machine::of(&recipe.cluster);
+    if recipe.parallel.precision.params == DType::F32 {
+        machine.flops = device.flops_f32;
     }
+    if engine == Engine::Native && device.kind != DeviceKind::Cpu {
+        machine.reached.launch = LAUNCH_NATIVE;
+    }
+    machine
 }

@@ -5,7 +5,7 @@ use super::native::Skeletons;
 use super::question::Question;
 use crate::model::Model;
 use crate::plan::compile::{Task, compile};
-use crate::plan::estimate::{self, Engine, Time};
+use crate::plan::estimate::{Engine, Time};
 use crate::recipe::Recipe;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -35,7 +35,8 @@ pub struct Held {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranked {
     pub candidate: Candidate,
-    /// Its place among all legal layouts that fit, from 1; `None` where it does not fit.
+    /// Its place from 1, of the layouts that differ in recomputation and prefetch only one counted; `None` where it does
+    /// not fit.
     pub rank: Option<usize>,
     pub time: Time,
     pub held: Held,
@@ -132,7 +133,7 @@ fn measure(
         progress(done, all);
         let bytes = match question.engine {
             Engine::Native => skeletons.live(&candidate),
-            _ => estimate::memory(&question.shape, &question.job(&candidate)).used() as u64,
+            _ => question.memory(&candidate).used() as u64,
         };
         Entry { candidate, time: question.time(&candidate), bytes }
     });
@@ -141,9 +142,15 @@ fn measure(
 
 /// Faster, then smaller, then nearer to the recipe's own layout.
 fn faster(a: &Entry, b: &Entry, own: &Candidate) -> Ordering {
-    let changed = |c: &Candidate| c.overrides().iter().zip(own.overrides()).filter(|(x, y)| **x != *y).count();
+    let changed =
+        |c: &Candidate| c.overrides().iter().zip(own.overrides()).filter(|(x, y)| **x != *y).count();
     let time = a.time.step.total_cmp(&b.time.step).then(a.bytes.cmp(&b.bytes));
     time.then_with(|| changed(&a.candidate).cmp(&changed(&b.candidate)))
+}
+
+/// What stays when recomputation and prefetch change.
+fn division(c: &Candidate) -> [u64; 4] {
+    [c.fsdp, c.ep, c.ep_fsdp, c.micro_batch]
 }
 
 /// Goes down the ranking until enough layouts are known to be valid and to fit.
@@ -155,12 +162,11 @@ fn confirm(
 ) {
     let own = found.own.candidate;
     let mut shown = HashSet::new();
-    for (index, entry) in fitting.iter().enumerate() {
+    for entry in fitting {
         if found.best.len() == found.options.top {
             return;
         }
-        let Candidate { fsdp, ep, ep_fsdp, micro_batch, .. } = entry.candidate;
-        let division = (fsdp, ep, ep_fsdp, micro_batch);
+        let division = division(&entry.candidate);
         if shown.contains(&division) && entry.candidate != own {
             continue;
         }
@@ -177,7 +183,8 @@ fn confirm(
         if held.peak <= found.budget {
             shown.insert(division);
             let (candidate, time) = (entry.candidate, entry.time);
-            found.best.push(Ranked { candidate, rank: Some(index + 1), time, held, own: candidate == own });
+            let rank = Some(found.best.len() + 1);
+            found.best.push(Ranked { candidate, rank, time, held, own: candidate == own });
         }
     }
 }
@@ -185,15 +192,17 @@ fn confirm(
 fn own(recipe: &Recipe, space: &Space, question: &Question, fitting: &[&Entry], budget: u64) -> Ranked {
     let candidate = space.own;
     let held = held(recipe, &candidate, question);
-    let rank = fitting.iter().position(|entry| entry.candidate == candidate).map(|index| index + 1);
-    let rank = rank.filter(|_| held.peak <= budget);
+    let place = fitting.iter().position(|entry| entry.candidate == candidate);
+    let before =
+        |at: usize| fitting[..at].iter().map(|entry| division(&entry.candidate)).collect::<HashSet<_>>();
+    let rank = place.filter(|_| held.peak <= budget).map(|at| before(at).len() + 1);
     Ranked { candidate, rank, time: question.time(&candidate), held, own: true }
 }
 
 /// Memory of a recipe: exact for the native program, an estimate for other engines.
 fn held(recipe: &Recipe, candidate: &Candidate, question: &Question) -> Held {
     if question.engine != Engine::Native {
-        let memory = estimate::memory(&question.shape, &question.job(candidate));
+        let memory = question.memory(candidate);
         let (what, bytes) = memory.dominating();
         return Held { peak: memory.used() as u64, dominating: (what, bytes as u64) };
     }
