@@ -1,13 +1,14 @@
 //! `stepc tune`
 
-use super::args::{As, RecipeArgs, TuneArgs};
+use super::args::{As, Engine, RecipeArgs, TuneArgs};
 use super::exit::Failure;
 use super::session::Session;
 use crate::base::SourceMap;
 use crate::base::host::{Host, MemoryHost, OsHost};
 use crate::diag::{Diagnostic, Sink};
+use crate::plan::demands;
 use crate::plan::search::{Candidate, Found, Options, Ranked, search};
-use crate::recipe::{self, Loaded, Recipe, Request, Resolved};
+use crate::recipe::{self, Loaded, Recipe, Recompute, Request, Resolved};
 use crate::report::{bytes, tune_json, tune_page};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -21,6 +22,9 @@ pub fn tune(session: &mut Session, args: &TuneArgs) -> Result<(), Failure> {
         free(&loaded, name)?;
     }
     let resolved = session.resolve(&loaded, args.recipe.profile.as_deref())?;
+    if args.engine == Engine::Native {
+        runs(&resolved)?;
+    }
     let options = Options { engine: args.engine.into(), headroom: args.headroom, top: usize::from(args.top) };
     let found = run(&resolved.recipe, options, &args.recipe);
     let Some(winner) = found.best.first() else {
@@ -101,6 +105,20 @@ fn nothing_fits(found: &Found, resolved: &Resolved) -> Diagnostic {
         bytes(most),
         candidate.overrides().join(" ")
     ))
+}
+
+/// The native program has everything that the recipe asks for, but for what the search chooses itself.
+fn runs(resolved: &Resolved) -> Result<(), Diagnostic> {
+    let mut recipe = resolved.recipe.clone();
+    recipe.parallel.recompute = Recompute::None;
+    let demands = demands(&recipe);
+    let Some(first) = demands.first() else { return Ok(()) };
+    let message = format!("the native engine does not do `{} = {}`", first.field, first.value);
+    let mut problem = Diagnostic::error("step::tune::native", message);
+    for demand in &demands {
+        problem = problem.label(resolved.origins.nearest(&demand.field), format!("asks for `{}`", demand.value));
+    }
+    Err(problem.help("tune for an engine that does, with `--engine mindspeed`, or leave it out"))
 }
 
 /// The arguments that a profile could not stand for.

@@ -1,6 +1,7 @@
 //! From a recipe and its model to a plan.
 
 use super::arena;
+use super::demands::{self, Demand};
 use super::lower::lower;
 use super::memory::Memory;
 use super::mesh::Mesh;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub profile: Option<String>,
     pub cluster: Cluster,
     pub mesh: Mesh,
+    /// What the native engine cannot run of it.
+    pub demands: Vec<Demand>,
     pub vocab: u64,
     pub counts: Counts,
     pub memory: Memory,
@@ -64,6 +67,7 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
         profile: profile.map(str::to_owned),
         cluster: recipe.cluster.clone(),
         mesh,
+        demands: demands::of(recipe),
         vocab: model.vocab,
         counts: model.counts(),
         memory: Memory::of(&program),

@@ -7,6 +7,7 @@
 
 mod arena;
 mod compile;
+mod demands;
 pub mod estimate;
 mod file;
 mod lower;
@@ -16,11 +17,13 @@ mod ops;
 mod placement;
 mod program;
 pub mod search;
+pub mod rules;
 mod shapes;
 mod traffic;
 mod verify;
 
 pub use compile::{Plan, Task, compile};
+pub use demands::{Demand, of as demands};
 pub use file::{read, write};
 pub use memory::{Category, Memory, Timeline};
 pub use mesh::{Axis, Mesh};

@@ -79,6 +79,7 @@ fn row(layout: &Ranked, found: &Found) -> [String; 8] {
     let mark = if layout.own { "▸ " } else { "" };
     let rank = layout.rank.map_or("–".to_owned(), |rank| rank.to_string());
     let why = match layout.rank {
+        None if layout.held.peak <= found.budget => "the engine does not run it".to_owned(),
         None => format!("does not fit: {} of {}", layout.held.dominating.0, bytes(layout.held.dominating.1)),
         Some(_) => reason(layout, &found.own),
     };

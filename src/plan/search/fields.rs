@@ -4,6 +4,8 @@
 //! compiled, the table, the profile.
 
 use crate::model::{FfnModule, Model};
+use crate::plan::demands;
+use crate::plan::estimate::Engine;
 use crate::recipe::{Recipe, Recompute, divisors};
 use std::fmt::Write;
 
@@ -21,13 +23,15 @@ pub struct Candidate {
 /// What the values are chosen from.
 #[derive(Debug, Clone)]
 pub struct Space {
-    pub devices: u64,
-    /// Divisors of the devices.
-    divisors: Vec<u64>,
+    /// Devices of a pipeline stage, and of those the ones that hold a dense parameter: `tp` taken out.
+    stage: u64,
+    dense: u64,
     /// Experts of the layers that have some; `ep` divides each.
     experts: Vec<u64>,
-    /// Sequences of a device and step.
+    /// Sequences that a rank of data takes in a step.
     sequences: u64,
+    /// What the engine can compute again.
+    recompute: Vec<Recompute>,
     /// The recipe's own layout: its values are among those tried.
     pub own: Candidate,
 }
@@ -51,7 +55,7 @@ pub const FIELDS: &[Field] = &[
         key: "fsdp",
         value: |c| c.fsdp.to_string(),
         set: |c, r| r.parallel.fsdp = c.fsdp,
-        choices: |s, c, out| out.extend(s.divisors.iter().map(|&fsdp| Candidate { fsdp, ..c })),
+        choices: |s, c, out| out.extend(divisors(s.dense).into_iter().map(|fsdp| Candidate { fsdp, ..c })),
     },
     Field {
         block: "parallel",
@@ -68,10 +72,7 @@ pub const FIELDS: &[Field] = &[
         choices: |s, c, out| match c.ep {
             // Undivided experts are sharded like every other parameter.
             1 => out.push(Candidate { ep_fsdp: c.fsdp, ..c }),
-            ep => {
-                let fitting = s.divisors.iter().filter(|&&n| (s.devices / ep).is_multiple_of(n));
-                out.extend(fitting.map(|&ep_fsdp| Candidate { ep_fsdp, ..c }));
-            }
+            ep => out.extend(divisors(s.stage / ep).into_iter().map(|ep_fsdp| Candidate { ep_fsdp, ..c })),
         },
     },
     Field {
@@ -88,10 +89,7 @@ pub const FIELDS: &[Field] = &[
         key: "recompute",
         value: |c| c.recompute.word().to_owned(),
         set: |c, r| r.parallel.recompute = c.recompute,
-        choices: |_, c, out| {
-            let words = Recompute::WORDS.iter().filter_map(|known| Recompute::from_word(known.word));
-            out.extend(words.map(|recompute| Candidate { recompute, ..c }));
-        },
+        choices: |s, c, out| out.extend(s.recompute.iter().map(|&recompute| Candidate { recompute, ..c })),
     },
     Field {
         block: "parallel",
@@ -151,19 +149,24 @@ impl Candidate {
 }
 
 impl Space {
-    /// What the rules leave to choose from in `recipe`.
-    pub fn new(recipe: &Recipe, model: &Model) -> Space {
-        let devices = recipe.cluster.devices();
+    /// What the rules leave to choose from in `recipe`, and what `engine` can do of it. Tensor, context and pipeline
+    /// parallelism stay as the recipe has them.
+    pub fn new(recipe: &Recipe, model: &Model, engine: Engine) -> Space {
+        let (parallel, cluster) = (&recipe.parallel, &recipe.cluster);
+        let stage = parallel.stage_ranks(cluster);
         let experts = model.layers.iter().filter_map(|layer| match &layer.ffn {
             FfnModule::Moe(moe) => Some(moe.config.experts),
             FfnModule::Dense(_) => None,
         });
+        let words = Recompute::WORDS.iter().filter_map(|known| Recompute::from_word(known.word));
+        let own = Candidate::of(recipe);
         Space {
-            devices,
-            divisors: divisors(devices),
+            stage,
+            dense: stage / parallel.tp,
             experts: experts.collect(),
-            sequences: recipe.train.global_batch / devices,
-            own: Candidate::of(recipe),
+            sequences: recipe.train.global_batch / parallel.data_ranks(cluster),
+            recompute: words.filter(|&word| runs(engine, recipe, word)).collect(),
+            own,
         }
     }
 
@@ -173,10 +176,10 @@ impl Space {
             true => ep == 1,
             false => self.experts.iter().all(|experts| experts.is_multiple_of(ep)),
         };
-        self.divisors.iter().copied().filter(move |&ep| fits(ep))
+        divisors(self.stage).into_iter().filter(move |&ep| fits(ep))
     }
 
-    /// Every legal layout, the recipe's own among them, in a fixed order.
+    /// Every legal layout, the recipe's own among them where the engine runs it, in a fixed order.
     pub fn legal(&self) -> Vec<Candidate> {
         let mut all = vec![self.own];
         for field in FIELDS {
@@ -184,7 +187,8 @@ impl Space {
             all.iter().for_each(|&candidate| (field.choices)(self, candidate, &mut next));
             all = next;
         }
-        if !all.contains(&self.own) {
+        // A layout of its own making may lie outside of what is tried, but never of what runs.
+        if !all.contains(&self.own) && self.recompute.contains(&self.own.recompute) {
             all.push(self.own);
         }
         all
@@ -192,9 +196,16 @@ impl Space {
 
     /// Layouts there are when each field takes each of its values, whether the rules allow them together or not.
     pub fn combinations(&self) -> u64 {
-        let sizes = self.divisors.len() as u64;
+        let sizes = |ranks| divisors(ranks).len() as u64;
         let prefetch = if self.own.prefetch > 1 { 3 } else { 2 };
         let micro = divisors(self.sequences).len() as u64;
-        sizes.pow(3) * micro * Recompute::WORDS.len() as u64 * prefetch
+        sizes(self.dense) * sizes(self.stage).pow(2) * micro * self.recompute.len() as u64 * prefetch
     }
+}
+
+/// Whether `engine` can recompute so: the estimate knows every way, the native program those that ask for nothing more.
+fn runs(engine: Engine, recipe: &Recipe, recompute: Recompute) -> bool {
+    let asks = |recipe: &Recipe| demands::of(recipe).iter().any(|demand| demand.field == "parallel.recompute");
+    let with = Candidate { recompute, ..Candidate::of(recipe) };
+    engine != Engine::Native || !asks(&with.applied(recipe))
 }

@@ -18,12 +18,18 @@ pub struct Question {
     pub engine: Engine,
     pub shape: Shape,
     pub machine: Machine,
-    devices: u64,
+    /// The recipe's own layout: what the search does not change of it is that of all.
+    layout: Layout,
+    /// Ranks that hold a dense parameter, over the copies of it: `fsdp` × `replicate`.
+    dense: u64,
     global_batch: u64,
     sequence: u64,
     precision: Precision,
-    /// Rows of logits that the native head makes at a time.
+    /// Rows of logits at a time; 0: all of them.
     chunk: u64,
+    reshard: bool,
+    optimizer: Optimizer,
+    offload: bool,
 }
 
 impl Question {
@@ -31,11 +37,26 @@ impl Question {
     pub fn new(recipe: &Recipe, model: &Model, engine: Engine) -> Question {
         let p = &recipe.parallel.precision;
         let bytes = |dtype: DType| dtype.size() as f64;
+        let (parallel, native) = (&recipe.parallel, engine == Engine::Native);
+        let dense = parallel.stage_ranks(&recipe.cluster) / parallel.tp;
         Question {
             engine,
             shape: Shape::of(model),
             machine: machine(recipe, engine),
-            devices: recipe.cluster.devices(),
+            layout: Layout {
+                replicate: dense / parallel.fsdp,
+                fsdp: parallel.fsdp,
+                ep: parallel.ep,
+                ep_fsdp: parallel.ep_fsdp,
+                tp: parallel.tp,
+                cp: parallel.cp,
+                pp: parallel.pp,
+                chunks: 1,
+                last_layers: None,
+                sequence_parallel: parallel.tp > 1,
+                loss_parallel: false,
+            },
+            dense,
             global_batch: recipe.train.global_batch,
             sequence: recipe.data.sequence,
             precision: Precision {
@@ -46,27 +67,22 @@ impl Question {
                 master: 0.0,
                 eight_bit: false,
             },
-            chunk: chunk_rows(model.vocab),
+            chunk: if native { chunk_rows(model.vocab) } else { recipe.train.loss_chunk.unwrap_or(0) },
+            reshard: parallel.reshard_after_forward,
+            optimizer: match recipe.train.optimizer {
+                recipe::Optimizer::AdamW(_) if native => Optimizer::Fused,
+                recipe::Optimizer::AdamW(_) => Optimizer::PerTensor,
+                recipe::Optimizer::Muon(_) => Optimizer::Muon,
+            },
+            offload: parallel.offload != recipe::Offload::None,
         }
     }
 
     /// The job that `c` is.
     pub fn job(&self, c: &Candidate) -> Job {
         let native = self.engine == Engine::Native;
-        let layout = Layout {
-            replicate: self.devices / c.fsdp,
-            fsdp: c.fsdp,
-            ep: c.ep,
-            ep_fsdp: c.ep_fsdp,
-            tp: 1,
-            cp: 1,
-            pp: 1,
-            chunks: 1,
-            last_layers: None,
-            sequence_parallel: false,
-            loss_parallel: false,
-        };
-        let chunks = (c.micro_batch * self.sequence).div_ceil(self.chunk);
+        let Candidate { fsdp, ep, ep_fsdp, .. } = *c;
+        let layout = Layout { replicate: self.dense / fsdp, fsdp, ep, ep_fsdp, ..self.layout };
         Job {
             engine: self.engine,
             layout,
@@ -75,15 +91,19 @@ impl Question {
             sequence: self.sequence,
             recompute: match c.recompute {
                 recipe::Recompute::None => estimate::Recompute::None,
+                recipe::Recompute::Selective => estimate::Recompute::Selective,
                 recipe::Recompute::Full => estimate::Recompute::Full,
             },
-            loss: if native { Loss::Chunks(chunks) } else { Loss::Plain },
-            optimizer: if native { Optimizer::Fused } else { Optimizer::PerTensor },
+            loss: match self.chunk {
+                0 => Loss::Plain,
+                rows => Loss::Chunks((c.micro_batch * self.sequence).div_ceil(rows)),
+            },
+            optimizer: self.optimizer,
             precision: self.precision,
-            offload: Offload::default(),
+            offload: Offload { optimizer: self.offload, activations: false },
             cross_entropy: if native { CrossEntropy::Fused } else { CrossEntropy::Eager },
             compile: native,
-            reshard: true,
+            reshard: self.reshard,
             reduce_last: false,
             imbalance: 1.0,
         }

@@ -85,7 +85,7 @@ pub fn search(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Found {
     let model = Model::build(&recipe.model, recipe.parallel.precision.params);
-    let space = Space::new(recipe, &model);
+    let space = Space::new(recipe, &model, options.engine);
     let question = Question::new(recipe, &model, options.engine);
     let memory = recipe.cluster.device.memory;
     let budget = (memory as f64 * (1.0 - options.headroom)) as u64;
