@@ -116,7 +116,8 @@ fn runs(resolved: &Resolved) -> Result<(), Diagnostic> {
     let message = format!("the native engine does not do `{} = {}`", first.field, first.value);
     let mut problem = Diagnostic::error("step::tune::native", message);
     for demand in &demands {
-        problem = problem.label(resolved.origins.nearest(&demand.field), format!("asks for `{}`", demand.value));
+        problem =
+            problem.label(resolved.origins.nearest(&demand.field), format!("asks for `{}`", demand.value));
     }
     Err(problem.help("tune for an engine that does, with `--engine mindspeed`, or leave it out"))
 }

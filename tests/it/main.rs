@@ -1,6 +1,7 @@
 //! All integration tests in one binary, which links once.
 
 mod accuracy;
+mod accuracy;
 mod cases;
 mod cli;
 mod command;
@@ -10,7 +11,6 @@ mod faults;
 mod format;
 mod formats;
 mod fuzz;
-mod accuracy;
 mod golden;
 mod hostile;
 mod invariance;

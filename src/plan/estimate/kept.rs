@@ -12,8 +12,10 @@ pub(super) struct Kept {
     pub forward: f64,
     /// While the layer's backward pass runs: what it recomputes, and gradients of its intermediate results.
     pub backward: f64,
-    /// Of `forward` or `backward`: rows that travel to experts.
+    /// Of `forward`: rows that travel to experts.
     pub dispatch: f64,
+    /// Of `backward`: such rows, and their gradients.
+    pub dispatch_again: f64,
 }
 
 /// Channels of one token, by how they are split.
@@ -90,10 +92,11 @@ pub(super) fn kept(layer: &LayerShape, hidden: f64, job: &Job) -> Kept {
         Recompute::Activations => (all - (w.inner + w.rows * w.routed_inner) * size, dispatch),
         Recompute::Norms => (all - 2.0 * w.normed * size, dispatch),
     };
-    let forward = if job.offload.activations { 0.0 } else { forward };
+    let (forward, sent) = if job.offload.activations { (0.0, 0.0) } else { (forward, sent) };
     let gradients = (3.0 * w.inner + 2.0 * w.normed + w.rows * (hidden + 3.0 * w.routed_inner)) * size;
     let backward = (all - forward).max(0.0) + gradients;
-    Kept { forward, backward, dispatch: sent }
+    let dispatch_again = dispatch - sent + w.rows * hidden * size;
+    Kept { forward, backward, dispatch: sent, dispatch_again }
 }
 
 /// Bytes a token of a layer whose input alone is kept.

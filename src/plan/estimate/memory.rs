@@ -77,7 +77,8 @@ pub enum Moment {
 
 impl Moment {
     /// All of them, in order.
-    pub const ALL: [Moment; 4] = [Moment::Loss, Moment::BackwardBegin, Moment::BackwardEnd, Moment::Optimizer];
+    pub const ALL: [Moment; 4] =
+        [Moment::Loss, Moment::BackwardBegin, Moment::BackwardEnd, Moment::Optimizer];
 }
 
 /// Memory of the fullest device.
@@ -85,8 +86,10 @@ impl Moment {
 pub struct Memory {
     /// One for each of [`Moment::ALL`].
     pub moments: [Bytes; 4],
-    /// What the allocator holds over what is allocated at the peak: blocks of other streams, unused parts.
-    pub slack: f64,
+    /// Unused parts of the allocator's blocks.
+    pub fragments: f64,
+    /// Cached blocks that serve another stream or another moment; given back when memory is short.
+    pub idle: f64,
     /// Communicators of the collective library, outside the allocator.
     pub communicators: f64,
     /// The stage of the fullest device.
@@ -108,7 +111,7 @@ impl Memory {
 
     /// Whether `machine` has room for it, with a share of its memory left free.
     pub fn fits(&self, machine: &Machine, headroom: f64) -> bool {
-        self.used() <= machine.memory * (1.0 - headroom)
+        self.needed() <= machine.memory * (1.0 - headroom)
     }
 
     /// The moment of the peak.
@@ -125,7 +128,12 @@ impl Memory {
 
     /// What the caching allocator holds at most.
     pub fn reserved(&self) -> f64 {
-        self.allocated() + self.slack
+        self.allocated() + self.fragments + self.idle
+    }
+
+    /// What a device must have: without the cached blocks that the allocator gives back before it fails.
+    pub fn needed(&self) -> f64 {
+        self.allocated() + self.fragments + self.communicators
     }
 
     /// What of a device is in use, communicators included.
@@ -183,11 +191,12 @@ fn stage_memory(shape: &Shape, job: &Job, index: u64) -> Memory {
         ..Bytes::default()
     };
     let loss = Bytes { logits, ..base };
-    let working = layers.working * tokens;
-    let begin = Bytes { working, gathered: units.backward, ..base };
+    let again = layers.dispatch_again * tokens;
+    let working = layers.working * tokens - again;
+    let begin = Bytes { working, dispatch: dispatch + again, gathered: units.backward, ..base };
     let end = Bytes {
         activations: layers.input * tokens,
-        dispatch: 0.0,
+        dispatch: again,
         working,
         gradients: held.gradients,
         gathered: units.backward,
@@ -202,9 +211,9 @@ fn stage_memory(shape: &Shape, job: &Job, index: u64) -> Memory {
         ..Bytes::default()
     };
     let moments = [loss, begin, end, optimizer];
-    let mut memory = Memory { moments, slack: 0.0, communicators: communicators(job), stage: index };
-    memory.slack = slack(&memory, job, &held, &units);
-    memory
+    let alone =
+        Memory { moments, fragments: 0.0, idle: 0.0, communicators: communicators(job), stage: index };
+    with_allocator(alone, job, &held, &units)
 }
 
 /// What the allocator holds beside the allocated peak.
@@ -212,15 +221,17 @@ fn stage_memory(shape: &Shape, job: &Job, index: u64) -> Memory {
 /// Every stream has blocks of its own: sharded gradients and flat buffers live on the communication stream and stay
 /// reserved when the peak on the compute stream comes. On that, logits and a layer's working set differ so much in the
 /// size of their blocks that they use each other's only in part.
-fn slack(memory: &Memory, job: &Job, held: &Held, units: &Units) -> f64 {
+fn with_allocator(memory: Memory, job: &Job, held: &Held, units: &Units) -> Memory {
     if job.engine == Engine::Native {
-        return 0.0;
+        return memory;
     }
     let of = |m: &Bytes| m.temporaries + m.gathered + m.activations + m.working + m.logits + m.dispatch;
     let compute = memory.moments.iter().map(of).fold(0.0, f64::max);
-    let [loss, begin, end, _] = &memory.moments;
+    let [loss, _, end, _] = &memory.moments;
     let apart = match job.recompute {
-        Recompute::Full | Recompute::FullButProjection => c::APART * loss.logits.min(begin.working),
+        Recompute::Full | Recompute::FullButProjection => {
+            c::APART * loss.logits.min(end.working + end.dispatch)
+        }
         _ => 0.0,
     };
     let alone = job.engine == Engine::Megatron || job.layout.devices() == 1;
@@ -229,8 +240,9 @@ fn slack(memory: &Memory, job: &Job, held: &Held, units: &Units) -> f64 {
         () if held.early_gradients > held.sharded_gradients => held.early_gradients + held.sharded_gradients,
         () => held.sharded_gradients,
     };
-    let reserved = end.lasting() + gradients + units.buffers + compute * (1.0 + c::FRAGMENTATION) + apart;
-    (reserved - memory.allocated()).max(0.0)
+    let fragments = c::FRAGMENTATION * compute;
+    let reserved = end.lasting() + gradients + units.buffers + compute + fragments + apart;
+    Memory { fragments, idle: (reserved - memory.allocated() - fragments).max(0.0), ..memory }
 }
 
 /// What a device holds of the model between steps, and of gradients.
@@ -320,11 +332,13 @@ fn units(shape: &Shape, job: &Job, stage: &Stage) -> Units {
 struct LayerBytes {
     kept: Kept,
     working: f64,
+    /// Of `working`: tokens on their way to experts and back.
+    dispatch_again: f64,
     input: f64,
 }
 
 fn layer_bytes(shape: &Shape, job: &Job, index: u64, stage: &Stage) -> LayerBytes {
-    let mut sum = LayerBytes { kept: Kept::default(), working: 0.0, input: 0.0 };
+    let mut sum = LayerBytes { kept: Kept::default(), working: 0.0, dispatch_again: 0.0, input: 0.0 };
     let input = input_only(shape.hidden, job);
     let recomputed = match job.recompute {
         Recompute::Layers(n) => n as f64,
@@ -336,7 +350,10 @@ fn layer_bytes(shape: &Shape, job: &Job, index: u64, stage: &Stage) -> LayerByte
         sum.kept.forward += (one.forward * (1.0 - share) + input * share) * count;
         sum.kept.dispatch += one.dispatch * (1.0 - share) * count;
         let working = if share == 1.0 { one.backward + one.forward } else { one.backward };
-        sum.working = sum.working.max(working);
+        if working > sum.working {
+            let dispatched = if share == 1.0 { one.dispatch } else { 0.0 };
+            (sum.working, sum.dispatch_again) = (working, one.dispatch_again + dispatched);
+        }
         sum.input = input;
     };
     layers_of(shape, &job.layout, index).for_each(|run| add(&run.layer, run.count as f64));

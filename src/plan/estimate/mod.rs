@@ -17,6 +17,8 @@ mod memory;
 mod meta;
 mod shape;
 mod stage;
+#[cfg(test)]
+mod tests;
 mod time;
 mod traffic;
 

@@ -63,7 +63,16 @@ impl AttentionShape {
     pub fn grouped(heads: u64, kv_heads: u64, head_dim: u64) -> Self {
         let (q, kv) = ((heads * head_dim) as f64, (kv_heads * head_dim) as f64);
         let heads = heads as f64;
-        AttentionShape { heads, query: q, key: kv, value: kv, out: q, latent: None, gate: false, window: None }
+        AttentionShape {
+            heads,
+            query: q,
+            key: kv,
+            value: kv,
+            out: q,
+            latent: None,
+            gate: false,
+            window: None,
+        }
     }
 
     /// Multi-head latent attention: `ranks` of queries (0: none) and of keys and values, then the width of a head's

@@ -42,7 +42,11 @@ impl Stage {
 }
 
 /// The layers of stage `index`, in runs: an even split, the remainder to the first stages.
-pub(super) fn layers_of<'a>(shape: &'a Shape, layout: &Layout, index: u64) -> impl Iterator<Item = Run> + use<'a> {
+pub(super) fn layers_of<'a>(
+    shape: &'a Shape,
+    layout: &Layout,
+    index: u64,
+) -> impl Iterator<Item = Run> + use<'a> {
     let (layers, pp) = (shape.layers(), layout.pp);
     let (from, to) = match layout.last_layers {
         Some(last) if index + 1 == pp => (layers.saturating_sub(last), layers),

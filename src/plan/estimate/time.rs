@@ -174,14 +174,16 @@ fn stage_time(shape: &Shape, job: &Job, machine: &Machine, index: u64) -> Pace {
     let (flops_rate, bytes_rate) =
         (machine.flops * machine.reached.compute, machine.bandwidth * machine.reached.memory);
     let again = recomputed(job, &stage);
-    let mut time = Time { peak: machine.flops, one_node: l.devices() <= machine.devices_per_node, ..Time::default() };
+    let mut time =
+        Time { peak: machine.flops, one_node: l.devices() <= machine.devices_per_node, ..Time::default() };
     let mut add = |layer: &LayerShape, count: f64| {
         let work = layer_work(layer, shape.hidden, job, tokens);
         let matmul = work.weighted(job) * (3.0 + again) / flops_rate;
         let memory = work.bytes * (1.0 + again / 3.0) / bytes_rate;
         let device = matmul + memory;
         // What is offloaded crosses the host link twice, beside compute.
-        let offloaded = if job.offload.activations { work.bytes / c::PASSES * 2.0 / c::HOST_LINK } else { 0.0 };
+        let offloaded =
+            if job.offload.activations { work.bytes / c::PASSES * 2.0 / c::HOST_LINK } else { 0.0 };
         let busy = device.max(offloaded);
         let launch = work.kernels * (1.0 + again / 3.0) * machine.reached.launch;
         time.matmul += matmul * count;
@@ -219,8 +221,9 @@ fn finish(mut time: Time, job: &Job, machine: &Machine, stage: &Stage, links: &T
         *part *= micro_batches;
     }
     time.exposed = exposed * micro_batches + links.update;
-    time.communication =
-        (links.tensor + links.experts + links.pipeline + links.context + links.gather) * micro_batches + links.update;
+    time.communication = (links.tensor + links.experts + links.pipeline + links.context + links.gather)
+        * micro_batches
+        + links.update;
     let [dense, experts] = stage.shards(&job.layout);
     let p = &job.precision;
     let state = 2.0 * (p.stored + p.master + 2.0 * p.moment) + 2.0 * p.reduce;

@@ -205,7 +205,8 @@ impl Space {
 
 /// Whether `engine` can recompute so: the estimate knows every way, the native program those that ask for nothing more.
 fn runs(engine: Engine, recipe: &Recipe, recompute: Recompute) -> bool {
-    let asks = |recipe: &Recipe| demands::of(recipe).iter().any(|demand| demand.field == "parallel.recompute");
+    let asks =
+        |recipe: &Recipe| demands::of(recipe).iter().any(|demand| demand.field == "parallel.recompute");
     let with = Candidate { recompute, ..Candidate::of(recipe) };
     engine != Engine::Native || !asks(&with.applied(recipe))
 }

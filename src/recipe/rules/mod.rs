@@ -3,7 +3,7 @@
 //! What concerns a single value stands with its declaration, as bounds. A file here holds the rules of one area.
 
 mod data;
-mod divide;
+pub mod divide;
 mod effect;
 mod keeping;
 pub mod machine;

@@ -7,7 +7,7 @@ mod document;
 mod rows;
 
 use rows::{Metric, Outcome, Row};
-use stepc::plan::estimate::{Estimate, Memory, Time};
+use stepc::plan::estimate::{Estimate, Machine, Memory, Shape, Time};
 
 /// A row with what is predicted for it.
 struct Checked {
@@ -103,9 +103,9 @@ fn what_ran_fits_and_what_did_not_does_not() {
     let rows = checked();
     assert!(rows.iter().filter(|r| r.row.outcome == Outcome::Oom).count() >= 10);
     for r in &rows {
-        let (fits, used) = (r.estimate.memory.fits(&r.row.machine, 0.0), r.estimate.memory.used() / GIB);
+        let (fits, needed) = (r.estimate.memory.fits(&r.row.machine, 0.0), r.estimate.memory.needed() / GIB);
         let room = r.row.machine.memory / GIB;
-        assert_eq!(fits, r.row.outcome == Outcome::Ran, "{}: {used:.1} of {room:.1} GiB", r.row.id);
+        assert_eq!(fits, r.row.outcome == Outcome::Ran, "{}: {needed:.1} of {room:.1} GiB", r.row.id);
     }
 }
 
@@ -139,6 +139,17 @@ fn the_document_is_current() {
     }
     let stored = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(stored == text, "docs/accuracy.md is stale: STEPC_UPDATE_DOCS=1 cargo test accuracy writes it");
+}
+
+#[test]
+fn the_shape_of_a_recipe_has_its_parameters() {
+    let recipe = crate::support::resolve("recipes/step35_flash.step", None, &[]).recipe;
+    let model = stepc::model::Model::build(&recipe.model, stepc::base::DType::Bf16);
+    let (shape, counted) = (Shape::of(&model), model.counts().total as f64);
+    // Norms of queries and keys and the routers' biases are not in a shape.
+    assert!((shape.params() / counted - 1.0).abs() < 1e-4, "{} of {counted}", shape.params());
+    assert_eq!(shape.layers(), recipe.model.layers);
+    assert!(Machine::of(&recipe.cluster).flops > 1e14);
 }
 
 #[test]

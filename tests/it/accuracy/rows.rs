@@ -84,7 +84,12 @@ fn machine(f: &Fields) -> (Machine, bool) {
         devices_per_node: n("devices_per_node") as u64,
         intra: Link { bandwidth: n("intra"), latency: 10e-6 },
         inter: Link { bandwidth: n("inter"), latency: 20e-6 },
-        reached: Reached { compute: n("compute"), memory: n("memory"), link: n("link"), launch: if f["ascend"] == "1" { LAUNCH_NPU } else { LAUNCH_GPU } },
+        reached: Reached {
+            compute: n("compute"),
+            memory: n("memory"),
+            link: n("link"),
+            launch: if f["ascend"] == "1" { LAUNCH_NPU } else { LAUNCH_GPU },
+        },
     };
     (machine, f["ascend"] == "1")
 }
@@ -171,7 +176,10 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
             cp: n("cp"),
             pp: n("pp"),
             chunks: n("chunks"),
-            last_layers: flags.iter().find_map(|f| f.strip_prefix("last-layers=")).map(|n| n.parse().unwrap()),
+            last_layers: flags
+                .iter()
+                .find_map(|f| f.strip_prefix("last-layers="))
+                .map(|n| n.parse().unwrap()),
             sequence_parallel: has("seq-parallel"),
             loss_parallel: has("loss-parallel"),
         },
