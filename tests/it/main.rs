@@ -1,7 +1,6 @@
 //! All integration tests in one binary, which links once.
 
 mod accuracy;
-mod accuracy;
 mod cases;
 mod cli;
 mod command;
