@@ -186,7 +186,7 @@ fn the_laptop_profile_shrinks_everything() {
     let Ffn::Moe(last) = &recipe.model.blocks[7].ffn else { panic!("experts in the last layer") };
     assert_eq!((last.experts, last.clamp), (16, Some(7.0)));
     let Optimizer::AdamW(adamw) = &recipe.train.optimizer else { panic!("AdamW") };
-    assert_eq!((adamw.lr, adamw.weight_decay), (3e-3, 0.01));
+    assert_eq!((adamw.lr, adamw.weight_decay), (4e-3, 0.01));
     assert_eq!(recipe.parallel.precision.params, DType::F32);
 }
 

@@ -60,6 +60,14 @@ impl SourceMap {
         &text[floor(text, span.start as usize).min(end)..end]
     }
 
+    /// Bytes of the line that a span begins on.
+    pub fn line_len(&self, span: Span) -> usize {
+        let Some(source) = self.files.get(span.file.0 as usize) else { return 0 };
+        let next = source.lines.partition_point(|start| *start <= span.start);
+        let end = source.lines.get(next).map_or(source.text.len(), |end| *end as usize);
+        end - source.lines[next - 1] as usize
+    }
+
     fn position(&self, file: FileId, offset: usize) -> (usize, usize) {
         let Some(source) = self.files.get(file.0 as usize) else { return (1, 1) };
         let offset = floor(&source.text, offset);

@@ -196,3 +196,36 @@ fn the_cpu_engine_refuses_what_it_does_not_run() {
         assert!(!metrics.exists(), "{field}: something was written");
     }
 }
+
+#[test]
+fn numbers_too_large_to_be_meant_are_refused_and_not_multiplied() {
+    let huge = "9000000000000000000";
+    let fields = [
+        "model.vocab",
+        "model.hidden",
+        "model.full.heads",
+        "model.full.head_dim",
+        "model.sparse.inner",
+        "model.sparse.experts",
+        "model.sparse.top_k",
+        "train.global_batch",
+        "train.steps",
+        "parallel.ep",
+        "parallel.ep_fsdp",
+        "parallel.fsdp",
+    ];
+    for field in fields {
+        for command in ["check", "plan"] {
+            let mut stepc = Command::new(env!("CARGO_BIN_EXE_stepc"));
+            let set = format!("{field}={huge}");
+            stepc.current_dir(folder()).args([command, "D001-micro-batch-tp-2.step", "--set", &set]);
+            let ran = stepc.output().unwrap();
+            assert_eq!(
+                ran.status.code(),
+                Some(2),
+                "{command} {set}: {}",
+                String::from_utf8_lossy(&ran.stderr)
+            );
+        }
+    }
+}

@@ -249,3 +249,13 @@ fn thousands_of_mistakes_are_told_in_time() {
     let (_, said) = stepc(folder.path(), &["check", "a.step", "--format", "short"]);
     assert_eq!(said.lines().count(), 20_000);
 }
+
+#[test]
+fn a_file_on_one_line_does_not_flood_the_terminal() {
+    let folder = TempDir::new().unwrap();
+    written(&folder, format!("recipe r {{ {}x = }}", "text = \"s\", ".repeat(100_000)));
+    let (code, said) = stepc(folder.path(), &["check", "a.step"]);
+    assert_eq!(code, 2);
+    assert!(said.len() < 10_000, "{} bytes", said.len());
+    assert!(said.contains("a.step:1:") && said.contains("and 99951 more"), "{said}");
+}

@@ -2,7 +2,7 @@
 //!
 //! A code is listed in `pages` and its page stands in `docs/errors/<area>/<name>.md`:
 //!
-//! ```text
+//! ~~~text
 //! # What is wrong, in one line
 //!
 //! What it means and why it matters.
@@ -14,7 +14,7 @@
 //! ```step works
 //! the same, mended
 //! ```
-//! ```
+//! ~~~
 //!
 //! What no recipe alone can bring about has a section `## When it happens` in place of the examples.
 

@@ -18,6 +18,9 @@ const LEAST_WIDTH: usize = 40;
 /// How many diagnostics people are shown with their source text: nobody reads on, and each costs a snippet.
 const SHOWN: usize = 50;
 
+/// Bytes of a line above which it is not shown: a whole file may stand on one.
+const LONGEST_LINE: usize = 2000;
+
 /// Snippets with the places underlined, and a count at the end.
 pub(super) fn human(diagnostics: &[Diagnostic], sources: &SourceMap, style: Style) -> String {
     let mut theme = if style.unicode { GraphicalTheme::unicode() } else { GraphicalTheme::ascii() };
@@ -30,8 +33,16 @@ pub(super) fn human(diagnostics: &[Diagnostic], sources: &SourceMap, style: Styl
         .without_syntax_highlighting();
     let mut out = String::new();
     for diagnostic in diagnostics.iter().take(SHOWN) {
-        // Writing to a string fails only where a formatter does; the short form is then what is left to show.
         let start = out.len();
+        if diagnostic.labels.iter().any(|label| sources.line_len(label.span) > LONGEST_LINE) {
+            out += &short(diagnostic, sources);
+            if let Some(help) = help(diagnostic, sources) {
+                out += &format!("\n  help: {help}");
+            }
+            out += "\n\n";
+            continue;
+        }
+        // Writing to a string fails only where a formatter does; the short form is then what is left to show.
         let reports = Report::all(diagnostic, sources);
         if reports.iter().any(|report| handler.render_report(&mut out, report).is_err()) {
             out.truncate(start);

@@ -55,8 +55,10 @@ fn groups(at: &str, name: &str, moe: &Moe, origins: &Origins, sink: &mut Sink) {
         sink.push(problem.help(format!("`top_groups` is at most {groups}")));
     } else if top_k <= experts && u128::from(experts / groups) * u128::from(top_groups) < u128::from(top_k) {
         let each = experts / groups;
-        let message =
-            format!("`top_k` = {top_k}, but {top_groups} groups of {each} experts are {}", each * top_groups);
+        let message = format!(
+            "`top_k` = {top_k}, but {top_groups} × {each} experts of a group are {}",
+            each * top_groups
+        );
         let problem = Diagnostic::error("step::model::top_k", message)
             .label(origins.nearest(&format!("{at}.top_k")), format!("{top_k} experts a token"))
             .label(place("top_groups"), format!("a token keeps to {top_groups} of {groups} groups"))
