@@ -133,7 +133,7 @@ fn measure(
         progress(done, all);
         let bytes = match question.engine {
             Engine::Native => skeletons.live(&candidate),
-            _ => question.memory(&candidate).used() as u64,
+            _ => question.memory(&candidate).needed() as u64,
         };
         Entry { candidate, time: question.time(&candidate), bytes }
     });
@@ -204,7 +204,7 @@ fn held(recipe: &Recipe, candidate: &Candidate, question: &Question) -> Held {
     if question.engine != Engine::Native {
         let memory = question.memory(candidate);
         let (what, bytes) = memory.dominating();
-        return Held { peak: memory.used() as u64, dominating: (what, bytes as u64) };
+        return Held { peak: memory.needed() as u64, dominating: (what, bytes as u64) };
     }
     let memory = compile(recipe, None, Task::Train).memory;
     let most = memory.at_peak.iter().max_by_key(|(_, bytes)| **bytes);

@@ -32,7 +32,8 @@ pub fn reason(layout: &Ranked, own: &Ranked) -> String {
     let differences = differences.map(|((what, new), (_, old))| (what, (new - old) * net.signum()));
     let Some((what, by)) = differences.max_by(|a, b| a.1.total_cmp(&b.1)) else { return String::new() };
     let (share, sign) = (by / own.time.step * 100.0, if net < 0.0 { "less" } else { "more" });
-    format!("{share:.1}% {sign} {what}")
+    let fits = if own.rank.is_none() { "fits; " } else { "" };
+    format!("{fits}{share:.1}% {sign} {what}")
 }
 
 fn memory(layout: &Ranked, own: &Ranked) -> String {
