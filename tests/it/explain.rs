@@ -10,8 +10,8 @@ use stepc::diag::render;
 /// Areas whose problems show only with files, machines or commands that no recipe holds.
 const OUTSIDE: &[&str] = &[
     "comm",
-    "data",
     "explain",
+    "fmt",
     "new",
     "output",
     "plan",

@@ -38,7 +38,10 @@ pages! {
         json
         no_files
         order
+        pack_sft
         parquet
+        rope_range
+        same_source
         separator
         thread
         tokenizer
@@ -46,6 +49,7 @@ pages! {
         utf8
         vocab
         weight
+        window
     }
 
     "`stepc explain`"
@@ -54,13 +58,23 @@ pages! {
         unknown
     }
 
+    "`stepc fmt`"
+    fmt {
+        unwritable
+    }
+
     "architectures"
     model {
+        bias_frozen
+        bias_update
+        groups
         kv_heads
         names_expert
         names_layer
         rope_fraction
         rope_scaling
+        router_precision
+        top_groups
         top_k
         unknown_block
     }
@@ -80,16 +94,34 @@ pages! {
 
     "the division of work over devices"
     parallel {
+        cp_heads
+        device_dtype
         ep_dense
         ep_devices
         ep_experts
+        ep_unset
+        f16
         fsdp_devices
+        mesh
+        offload_host
+        offload_reshard
+        pp_bubble
+        pp_layers
+        pp_tied
         precision
+        sequence
+        tp_heads
+        tp_inner
+        tp_vocab
     }
 
     "compiled plans"
     plan {
+        few_rows
         invalid
+        memory
+        small_messages
+        small_shards
         unreadable
         unwritable
     }
@@ -107,7 +139,9 @@ pages! {
         duplicate
         missing
         nameless
+        no_effect
         no_recipe
+        path
         require
         set_layer
         several_recipes
@@ -126,7 +160,9 @@ pages! {
 
     "where a recipe can run"
     run {
+        checkpoint_every
         no_target
+        unsupported
     }
 
     "training"
@@ -168,7 +204,9 @@ pages! {
     train {
         checkpoint_every
         global_batch
+        lr
         min_lr
+        sft_scratch
         stage
         warmup
     }
