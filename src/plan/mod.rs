@@ -8,6 +8,7 @@
 mod arena;
 mod compile;
 mod file;
+mod fit;
 mod lower;
 mod memory;
 mod mesh;
@@ -15,15 +16,18 @@ mod ops;
 mod placement;
 mod program;
 mod shapes;
+mod time;
 mod traffic;
 mod verify;
 
 pub use compile::{Plan, Task, compile};
 pub use file::{read, write};
-pub use memory::{Category, Memory, Timeline};
+pub use fit::{Remedy, remedies};
+pub use memory::{Category, Memory, Term, Timeline, terms};
 pub use mesh::{Axis, Mesh};
 pub use ops::{Access, Accumulate, Op, Stream, Sum};
 pub use placement::{Placed, Placement, Unit, UnitId};
 pub use program::{Buffer, BufferId, Program, Rope, Routed, Rows, SlotId, View};
+pub use time::{Bound, Cost, Schedule, Span, Time, Work};
 pub use traffic::Traffic;
 pub use verify::verify;
