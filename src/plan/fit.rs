@@ -62,7 +62,9 @@ fn changes(recipe: &Recipe) -> Vec<(String, Recipe)> {
 
 /// The next sizes of expert parallelism that divide the devices and all experts.
 fn larger_ep(recipe: &Recipe) -> Vec<u64> {
-    let experts = recipe.model.blocks.iter().filter_map(|layer| match &layer.ffn {
+    let mtp = recipe.model.mtp.iter().map(|mtp| &mtp.ffn);
+    let ffns = recipe.model.blocks.iter().map(|layer| &layer.ffn).chain(mtp);
+    let experts = ffns.filter_map(|ffn| match ffn {
         Ffn::Moe(moe) => Some(moe.experts),
         Ffn::Dense(_) => None,
     });
