@@ -9,7 +9,7 @@ use super::program::Program;
 use super::time::{Schedule, Time};
 use super::traffic::Traffic;
 use crate::model::{Counts, Model, Parameter};
-use crate::recipe::{Checkpoint, Cluster, Data, Recipe, Train, Weights};
+use crate::recipe::{Checkpoint, Cluster, Data, Parallel, Recipe, Train, Weights};
 use serde::{Deserialize, Serialize};
 
 /// The version of the plan's form; a file of another version is refused.
@@ -38,6 +38,7 @@ pub struct Plan {
     pub recipe: String,
     pub profile: Option<String>,
     pub cluster: Cluster,
+    pub parallel: Parallel,
     pub mesh: Mesh,
     pub vocab: u64,
     pub counts: Counts,
@@ -69,6 +70,7 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
         recipe: recipe.name.clone(),
         profile: profile.map(str::to_owned),
         cluster: recipe.cluster.clone(),
+        parallel: recipe.parallel.clone(),
         mesh,
         vocab: model.vocab,
         counts,

@@ -25,7 +25,14 @@ pub fn diff_page(a: &Plan, b: &Plan, style: Style) -> String {
     page.heading = "inputs";
     let words = |plan: &Plan| {
         let profile = plan.profile.clone().unwrap_or_else(|| "none".to_owned());
-        [("recipe", plan.recipe.clone()), ("profile", profile), ("device", plan.cluster.device.name.clone())]
+        let p = &plan.parallel.precision;
+        [
+            ("recipe", plan.recipe.clone()),
+            ("profile", profile),
+            ("device", plan.cluster.device.name.clone()),
+            ("recompute", plan.parallel.recompute.to_string()),
+            ("precision", format!("{}/{}/{}", p.params, p.reduce, p.optimizer)),
+        ]
     };
     for ((what, from), (_, to)) in words(a).into_iter().zip(words(b)) {
         page.words(what, &from, &to);
@@ -56,7 +63,7 @@ pub fn diff_page(a: &Plan, b: &Plan, style: Style) -> String {
     page.text
 }
 
-fn inputs(plan: &Plan) -> [(&'static str, f64); 8] {
+fn inputs(plan: &Plan) -> [(&'static str, f64); 9] {
     [
         ("devices", plan.mesh.devices as f64),
         ("devices a node", plan.cluster.devices_per_node as f64),
@@ -65,6 +72,7 @@ fn inputs(plan: &Plan) -> [(&'static str, f64); 8] {
         ("sequence", plan.data.sequence as f64),
         ("global batch", plan.train.global_batch as f64),
         ("micro batch", plan.train.micro_batch as f64),
+        ("prefetch", plan.parallel.prefetch as f64),
         ("accumulation", plan.program.accumulation as f64),
     ]
 }

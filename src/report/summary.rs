@@ -35,6 +35,8 @@ pub fn summary(plan: &Plan) -> Value {
             "micro_batch": plan.train.micro_batch,
             "accumulation": plan.program.accumulation,
         },
+        "recompute": plan.parallel.recompute.to_string(),
+        "prefetch": plan.parallel.prefetch,
         "memory": memory(plan),
         "time": time(plan),
         "traffic": traffic(plan),

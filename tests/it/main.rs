@@ -3,6 +3,8 @@
 mod cli;
 mod faults;
 mod golden;
+mod html;
 mod invariance;
 mod layers;
 mod support;
+mod time;

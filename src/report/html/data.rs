@@ -11,8 +11,11 @@ const MEMORY_UNIT: u64 = 64;
 const TIME_UNIT: f64 = 1e-7;
 
 pub(super) fn of(plan: &Plan) -> Value {
+    let p = &plan.parallel.precision;
     json!({
         "summary": summary(plan),
+        // Of an element that a rank holds: its gradient, the parameter itself and two moments.
+        "bytes": p.reduce.size() + 3 * p.optimizer.size(),
         "units": units(plan),
         "axes": axes(plan),
         "tensors": tensors(plan),
@@ -23,7 +26,8 @@ pub(super) fn of(plan: &Plan) -> Value {
 
 /// Size and stride on the ranks.
 fn axes(plan: &Plan) -> Value {
-    let axes = Axis::ALL.iter().map(|axis| json!([axis.word(), plan.mesh.size(*axis), plan.mesh.stride(*axis)]));
+    let axes =
+        Axis::ALL.iter().map(|axis| json!([axis.word(), plan.mesh.size(*axis), plan.mesh.stride(*axis)]));
     Value::Array(axes.collect())
 }
 

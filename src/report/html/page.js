@@ -183,7 +183,7 @@ function draw() {
     const [px, py] = [x(start[peak]), y(total(peak))];
     ctx.fillStyle = color("--ink"); ctx.beginPath(); ctx.arc(px, py, 4, 0, 7); ctx.fill();
     ctx.textAlign = px > width * 0.7 ? "right" : "left";
-    ctx.fillText(`peak ${bytes(total(peak))}`, px + (px > width * 0.7 ? -9 : 9), py - 8);
+    ctx.fillText(`peak ${bytes(total(peak))} alive`, px + (px > width * 0.7 ? -9 : 9), py - 8);
   }
 
   // Streams.
@@ -286,7 +286,7 @@ function interact() {
   new ResizeObserver(redraw).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   for (const { word } of memory.categories) $("legend").append(el("li", {}, key(colorOf(word)), word));
-  program.bounds.forEach((word, i) => $("legend").append(el("li", {}, key(`var(--b${i})`), `bound by ${word}`)));
+  program.bounds.forEach((word, i) => $("bounds").append(el("li", {}, key(`var(--b${i})`), word)));
 }
 
 // ---- Ranks ----------------------------------------------------------------------------------------------------------------
@@ -334,15 +334,19 @@ function choose(rank) {
   }
   for (const button of document.querySelectorAll("#groups button")) button.setAttribute("aria-pressed", button.dataset.axis === axisShown);
   let held = 0, whole = 0, experts = 0;
-  data.units.forEach(([, axis, elements, each]) => {
-    held += Math.max(0, Math.min(each, elements - coordinate(names[axis], rank) * each));
+  const tensors = data.units.map(() => 0);
+  for (const tensor of data.tensors) if (tensor[3] >= 0 && shard(tensor, rank)) tensors[tensor[3]] += 1;
+  $("units").replaceChildren(...data.units.map(([name, axis, elements, each], i) => {
+    const here = Math.max(0, Math.min(each, elements - coordinate(names[axis], rank) * each));
+    held += here;
     whole += each;
-  });
+    return el("tr", {}, el("td", {}, name), el("td", {}, names[axis]), ...[`${tensors[i]}`, count(here), bytes(each * data.bytes)].map((text) => el("td", { class: "n" }, text)));
+  }));
   for (const tensor of data.tensors) if (tensor[3] >= 0 && names[data.units[tensor[3]][1]] === "ep_fsdp") experts = tensor[1][0];
   const mine = experts / axes.ep.ranks, from = coordinate("ep", rank) * mine;
-  $("holds").textContent = `${count(held)} parameters in ${data.units.length} units` +
+  $("holds").textContent = `${count(held)} parameters in ${data.units.length} units, ${bytes(whole * data.bytes)} with gradients and moments` +
     (experts ? `; experts ${from}${mine > 1 ? `–${from + mine - 1}` : ""} of ${experts}` : "") +
-    (whole > held ? `; ${count(whole - held)} of its memory is padding` : "");
+    (whole > held ? `; ${count(whole - held)} elements of padding` : "");
   $("coordinates").replaceChildren(el("tr", {}, el("th", {}, "axis"), el("th", { class: "n" }, "ranks"), el("th", { class: "n" }, "distance"), el("th", { class: "n" }, "position")),
     ...names.filter((name) => name !== "world").map((name) => el("tr", {}, el("td", {}, name), el("td", { class: "n" }, `${axes[name].ranks}`), el("td", { class: "n" }, `${axes[name].stride}`), el("td", { class: "n" }, `${coordinate(name, rank)}`))));
   $("shard-rank").textContent = rank;
