@@ -69,7 +69,7 @@ fn fits(session: &mut Session, plan: &Plan, resolved: &Resolved) {
         return;
     }
     let message = format!(
-        "a device would need {} of the {} that a {} has",
+        "each device would need {} of the {} that `{}` has",
         bytes(peak),
         bytes(memory),
         plan.cluster.device.name

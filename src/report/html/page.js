@@ -108,6 +108,7 @@ const levels = memory.categories.map(({ always, changes }) => {
   let now = always;
   return Float64Array.from(changes, (change) => (now += change) * memory.unit);
 });
+const totals = Float64Array.from({ length: size }, (_, i) => levels.reduce((sum, level) => sum + level[i], 0));
 // The instructions of each stream, and of both by their start, to find those at a place by bisection.
 const streams = [0, 1].map((s) => program.stream.flatMap((stream, i) => (stream === s && end[i] > start[i] ? [i] : [])));
 const byStart = Array.from({ length: size }, (_, i) => i).sort((a, b) => start[a] - start[b] || a - b);
@@ -119,7 +120,7 @@ function last(list, time) {
 }
 
 const LEFT = 64, TOP = 10, MEMORY = 270, LANE = 44, GAP = 22;
-let view = [0, length], hover = null, drag = null;
+let view = [0, length], drag = null;
 
 function colors() {
   const style = getComputedStyle(document.documentElement);
@@ -154,12 +155,11 @@ function draw() {
   // Memory: for each column of pixels the instruction with the most in it, stacked.
   const columns = Math.max(1, Math.floor(inner));
   const chosen = new Int32Array(columns);
-  const total = (i) => levels.reduce((sum, level) => sum + level[i], 0);
   for (let c = 0; c < columns; c++) {
     const [from, to] = [0, 1].map((d) => view[0] + ((c + d) / columns) * (view[1] - view[0]));
-    let at = Math.max(0, last(byStart, from)), best = byStart[at], sum = total(best);
+    let at = Math.max(0, last(byStart, from)), best = byStart[at], sum = totals[best];
     for (at += 1; at < size && start[byStart[at]] < to; at++) {
-      const there = total(byStart[at]);
+      const there = totals[byStart[at]];
       if (there > sum) { best = byStart[at]; sum = there; }
     }
     chosen[c] = best;
@@ -180,10 +180,10 @@ function draw() {
 
   const peak = summary.memory.peak_instruction;
   if (start[peak] >= view[0] && start[peak] <= view[1]) {
-    const [px, py] = [x(start[peak]), y(total(peak))];
+    const [px, py] = [x(start[peak]), y(totals[peak])];
     ctx.fillStyle = color("--ink"); ctx.beginPath(); ctx.arc(px, py, 4, 0, 7); ctx.fill();
     ctx.textAlign = px > width * 0.7 ? "right" : "left";
-    ctx.fillText(`peak ${bytes(total(peak))} alive`, px + (px > width * 0.7 ? -9 : 9), py - 8);
+    ctx.fillText(`peak ${bytes(totals[peak])} alive`, px + (px > width * 0.7 ? -9 : 9), py - 8);
   }
 
   // Streams.
@@ -213,11 +213,6 @@ function draw() {
   const foot = lane(1) + LANE + 8, tick = nice(view[1] - view[0], Math.max(2, inner / 110));
   ctx.fillStyle = color("--quiet"); ctx.textAlign = "center"; ctx.textBaseline = "top";
   for (let t = Math.ceil(view[0] / tick) * tick; t <= view[1]; t += tick) ctx.fillText(t ? seconds(t) : "0", x(t), foot);
-
-  if (hover) {
-    ctx.strokeStyle = color("--ink"); ctx.globalAlpha = 0.5;
-    ctx.beginPath(); ctx.moveTo(hover.x, TOP); ctx.lineTo(hover.x, foot - 6); ctx.stroke(); ctx.globalAlpha = 1;
-  }
 }
 
 const timeAt = (px) => view[0] + ((px - LEFT) / ($("canvas").clientWidth - LEFT - 8)) * (view[1] - view[0]);
@@ -235,12 +230,11 @@ function detail(px, py) {
   tip.hidden = i === null || i === undefined;
   if (tip.hidden) return;
   const rows = levels.map((level, k) => [memory.categories[k].word, level[i]]).filter((row) => row[1] > 0).sort((a, b) => b[1] - a[1]);
-  const all = rows.reduce((sum, row) => sum + row[1], 0);
   const table = el("table", {}, ...rows.map(([word, n]) => el("tr", {}, el("td", {}, key(colorOf(word)), word), el("td", { class: "n" }, bytes(n)))));
   tip.replaceChildren(
     el("b", {}, `${i} · ${program.names[program.op[i]]}`), el("div", { class: "quiet" }, program.near[program.at[i]]),
     el("div", {}, `${seconds(start[i])} + ${seconds(end[i] - start[i])}, ${program.bounds[program.bound[i]]}`),
-    el("div", {}, el("b", {}, bytes(all)), " alive"), table);
+    el("div", {}, el("b", {}, bytes(totals[i])), " alive"), table);
   const box = $("step").getBoundingClientRect(), chart = $("chart").getBoundingClientRect();
   const right = px > chart.width / 2;
   tip.style.left = right ? "" : `${chart.left - box.left + px + 16}px`;
@@ -270,13 +264,14 @@ function interact() {
       const by = ((drag.x - px) / (canvas.clientWidth - LEFT - 8)) * (drag.view[1] - drag.view[0]);
       show(drag.view[0] + by, drag.view[1] + by);
     }
-    hover = px >= LEFT ? { x: px } : null;
-    if (hover && !drag) detail(px, py); else $("detail").hidden = true;
-    redraw();
+    const inside = px >= LEFT && !drag;
+    $("cross").hidden = !inside;
+    $("cross").style.left = `${px}px`;
+    if (inside) detail(px, py); else $("detail").hidden = true;
   });
   canvas.addEventListener("pointerdown", (e) => { drag = { x: e.offsetX, view }; canvas.setPointerCapture(e.pointerId); });
   canvas.addEventListener("pointerup", () => { drag = null; });
-  canvas.addEventListener("pointerleave", () => { hover = null; $("detail").hidden = true; redraw(); });
+  canvas.addEventListener("pointerleave", () => { $("cross").hidden = $("detail").hidden = true; });
   canvas.addEventListener("dblclick", () => show(0, length));
   canvas.addEventListener("wheel", (e) => {
     e.preventDefault();
