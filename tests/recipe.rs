@@ -155,7 +155,7 @@ fn the_flagship_runs_on_twelve_nodes() {
     assert_eq!((parallel.fsdp, parallel.ep, parallel.ep_fsdp, parallel.prefetch), (192, 96, 2, 1));
     assert_eq!(recipe.train.global_batch, 192);
     assert_eq!(recipe.data.sequence, 4096);
-    let Optimizer::AdamW(adamw) = &recipe.train.optimizer;
+    let Optimizer::AdamW(adamw) = &recipe.train.optimizer else { panic!("AdamW") };
     assert_eq!((adamw.lr, adamw.betas, adamw.eps), (1e-5, [0.9, 0.95], 1e-8));
     assert!(matches!(&recipe.train.schedule, Schedule::Cosine(cosine) if cosine.min_lr == 1e-6));
     // A path is relative to the file that wrote it, also where another field refers to it.
@@ -185,7 +185,7 @@ fn the_laptop_profile_shrinks_everything() {
     assert_eq!((sliding.rope.theta, sliding.rope.fraction), (1e4, 1.0));
     let Ffn::Moe(last) = &recipe.model.blocks[7].ffn else { panic!("experts in the last layer") };
     assert_eq!((last.experts, last.clamp), (16, Some(7.0)));
-    let Optimizer::AdamW(adamw) = &recipe.train.optimizer;
+    let Optimizer::AdamW(adamw) = &recipe.train.optimizer else { panic!("AdamW") };
     assert_eq!((adamw.lr, adamw.weight_decay), (3e-3, 0.01));
     assert_eq!(recipe.parallel.precision.params, DType::F32);
 }

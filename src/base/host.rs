@@ -17,16 +17,50 @@ pub trait Host: Send + Sync {
     /// Whether `path` names a file or a folder.
     fn exists(&self, path: &Path) -> bool;
 
+    /// The names in a folder, sorted; none where it cannot be read. For advice only.
+    fn list(&self, _folder: &Path) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A file as UTF-8 text; [`ErrorKind::InvalidData`] where it is not.
     fn read_text(&self, path: &Path) -> io::Result<String> {
-        String::from_utf8(self.read(path)?).map_err(|error| {
-            let at = error.utf8_error().valid_up_to();
-            io::Error::new(
-                ErrorKind::InvalidData,
-                format!("not UTF-8 text: byte {at} is no part of a character"),
-            )
-        })
+        text(self.read(path)?)
     }
+}
+
+/// Bytes as UTF-8 text; [`ErrorKind::InvalidData`], naming what they are or the first byte in the way, where they are not.
+pub fn text(bytes: Vec<u8>) -> io::Result<String> {
+    let invalid = |message: String| io::Error::new(ErrorKind::InvalidData, message);
+    if let Some(kind) = binary(&bytes) {
+        return Err(invalid(format!("is {kind}, not a text")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+        let before = String::from_utf8_lossy(&bytes[..at]);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+        let byte = bytes.get(at).copied().unwrap_or_default();
+        invalid(format!(
+            "not UTF-8 text: byte 0x{byte:02x} at line {line}, column {column} begins no character"
+        ))
+    })
+}
+
+/// What a file that is no text is, told by its first bytes.
+fn binary(bytes: &[u8]) -> Option<&'static str> {
+    const KINDS: &[(&[u8], &str)] = &[
+        (b"PK\x03\x04", "a zip archive"),
+        (b"\x1f\x8b", "a gzip archive"),
+        (b"PAR1", "a Parquet file"),
+        (b"GGUF", "a GGUF file"),
+        (b"\xff\xfe", "UTF-16"),
+        (b"\xfe\xff", "UTF-16"),
+    ];
+    let known = KINDS.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, kind)| *kind);
+    // A safetensors file begins with the length of its JSON header.
+    let header = bytes.first_chunk().map(|length| u64::from_le_bytes(*length));
+    let safetensors = header.is_some_and(|length| length < bytes.len() as u64) && bytes.get(8) == Some(&b'{');
+    known.or(safetensors.then_some("a safetensors file"))
 }
 
 /// The file system of this machine.
@@ -54,6 +88,14 @@ impl Host for OsHost {
 
     fn exists(&self, path: &Path) -> bool {
         path.exists()
+    }
+
+    fn list(&self, folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        names
     }
 }
 
@@ -105,6 +147,17 @@ impl Host for MemoryHost {
         self.files.keys().any(|file| file.starts_with(&path))
             || self.below.as_ref().is_some_and(|below| below.exists(&path))
     }
+
+    fn list(&self, folder: &Path) -> Vec<String> {
+        let folder = normal(folder);
+        let own = self.files.keys().filter_map(|file| file.strip_prefix(&folder).ok()?.components().next());
+        let own = own.map(|name| name.as_os_str().to_string_lossy().into_owned());
+        let below = self.below.as_ref().map_or_else(Vec::new, |below| below.list(&folder));
+        let mut names: Vec<_> = own.chain(below).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
 }
 
 /// `path` without `.` and, where the text allows it, without `..`.
@@ -147,6 +200,7 @@ mod tests {
         assert_eq!(host.read_text(Path::new("a.step")).unwrap(), "above");
         assert_eq!(host.read_text(Path::new("b.step")).unwrap(), "b");
         assert!(host.exists(Path::new("b.step")) && !host.exists(Path::new("c.step")));
+        assert_eq!(host.list(Path::new("")), ["a.step", "b.step"]);
     }
 
     #[test]

@@ -1,10 +1,19 @@
 //! All arguments, declared once.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed while running, 2 bad input (nothing was written), 130 interrupted.";
+
+const FMT_HELP: &str = "\
+Examples:
+  stepc fmt recipes/step35_flash.step
+  stepc fmt --check recipes/*.step
+  stepc fmt - < draft.step
+
+Exit codes: 0 done, 1 a file would change (--check), 2 a file has syntax errors or cannot be read (nothing was written).";
 
 /// Compile and run training recipes for large models.
 #[derive(Parser)]
@@ -20,13 +29,20 @@ pub struct Arguments {
     /// How diagnostics are written.
     #[arg(long, global = true, value_enum, default_value_t = Format::Human)]
     pub format: Format,
+
+    /// What to treat as an error
+    #[arg(long, global = true, value_enum, value_name = "WHAT")]
+    pub deny: Option<Deny>,
 }
 
 #[derive(Subcommand)]
 pub enum Command {
     /// Check a recipe and all its profiles; silent where nothing is wrong
-    #[command(after_help = "Example:\n  stepc check recipes/step35_flash.step")]
-    Check(RecipeArgs),
+    #[command(after_help = "Examples:\n  \
+        stepc check recipes/step35_flash.step\n  \
+        stepc check recipes/step35_flash.step --deny warnings --format github\n  \
+        stepc check recipes/step35_flash.step --profile laptop --why parallel.ep")]
+    Check(CheckArgs),
     /// Compile a recipe and show its plan
     #[command(after_help = "Examples:\n  \
         stepc plan recipes/step35_flash.step\n  \
@@ -42,6 +58,34 @@ pub enum Command {
         stepc run recipes/step35_flash.step --set train.steps=10 --output output/try\n  \
         stepc run plan.ron")]
     Run(RunArgs),
+    /// Lay files out in the one style; a file with syntax errors is left as it is
+    #[command(after_help = FMT_HELP)]
+    Fmt(FmtArgs),
+    /// Write a commented recipe to begin with, from a model of the library or a Hugging Face folder
+    #[command(after_help = "Examples:\n  \
+        stepc new --list\n  \
+        stepc new step35_flash\n  \
+        stepc new my_run --model llama31_8b --output recipes/my_run.step\n  \
+        stepc new hf_weights/Qwen3-30B-A3B")]
+    New(NewArgs),
+    /// Explain a diagnostic, with an example that fails and one that works
+    #[command(after_help = "Examples:\n  \
+        stepc explain step::parallel::ep_experts\n  \
+        stepc explain ep_experts\n  \
+        stepc explain parallel\n  \
+        stepc explain")]
+    Explain(ExplainArgs),
+    /// Print every block and field of the language, as JSON Schema or as the reference manual
+    #[command(after_help = "Examples:\n  \
+        stepc schema > step.schema.json\n  \
+        stepc schema --markdown > docs/reference.md")]
+    Schema(SchemaArgs),
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = "Examples:\n  \
+        stepc completions bash > ~/.local/share/bash-completion/completions/stepc\n  \
+        stepc completions zsh > ~/.zfunc/_stepc\n  \
+        stepc completions fish > ~/.config/fish/completions/stepc.fish")]
+    Completions(CompletionsArgs),
 }
 
 /// Which recipe, and what is laid over it.
@@ -61,6 +105,54 @@ pub struct RecipeArgs {
     /// Override a field, such as train.steps=10; can be given several times
     #[arg(long, value_name = "FIELD=VALUE")]
     pub set: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+
+    /// Show every place that sets a field or a block, the one that holds first, instead of checking
+    #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
+    pub why: Option<String>,
+}
+
+#[derive(Args)]
+pub struct NewArgs {
+    /// A model of the library, a Hugging Face folder, or with --model the name of the recipe
+    #[arg(value_name = "NAME|FOLDER", required_unless_present = "list")]
+    pub name: Option<String>,
+
+    /// The model of the library to begin with
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+
+    /// The file to write; by default the name with `.step`, here. One that exists is never overwritten
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// List the models of the library
+    #[arg(long)]
+    pub list: bool,
+}
+
+#[derive(Args)]
+pub struct SchemaArgs {
+    /// The reference manual in Markdown instead
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+#[derive(Args)]
+pub struct CompletionsArgs {
+    /// The shell that reads the script
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// A code, the end of one, or an area such as `parallel`; all codes without it
+    pub code: Option<String>,
 }
 
 #[derive(Args)]
@@ -107,6 +199,21 @@ pub struct RunArgs {
     pub threads: Option<u16>,
 }
 
+#[derive(Args)]
+pub struct FmtArgs {
+    /// The .step files; `-` reads standard input and writes standard output
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Write nothing; name the files that would change, and exit with 1 if there are any
+    #[arg(long, conflicts_with = "stdout")]
+    pub check: bool,
+
+    /// Write to standard output instead of the files
+    #[arg(long)]
+    pub stdout: bool,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum When {
     Auto,
@@ -122,4 +229,14 @@ pub enum Format {
     Short,
     /// A JSON object a line
     Json,
+    /// A SARIF 2.1.0 document on standard output, for code scanning
+    Sarif,
+    /// Workflow commands of GitHub Actions
+    Github,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Deny {
+    /// Show warnings as errors and end with exit code 2
+    Warnings,
 }

@@ -4,7 +4,7 @@ use crate::diag::Diagnostic;
 
 /// Everything asked for was done.
 pub const DONE: u8 = 0;
-/// It failed while running.
+/// It failed while running, or a check found something to change.
 pub const FAILED: u8 = 1;
 /// The input is wrong; nothing was written.
 pub const BAD_INPUT: u8 = 2;
@@ -17,6 +17,8 @@ pub enum Failure {
     Input(Vec<Diagnostic>),
     /// Something failed while running.
     Running(Diagnostic),
+    /// A check found files that would change; they have been named.
+    WouldChange,
     Interrupted,
 }
 

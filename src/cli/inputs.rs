@@ -3,7 +3,7 @@
 use super::args::RunArgs;
 use crate::data;
 use crate::diag::Diagnostic;
-use crate::model::Part;
+use crate::model::{Parameter, Part};
 use crate::plan::Plan;
 use crate::recipe::{Format, Origins, Pack, Weights};
 use crate::weights::Folder;
@@ -11,13 +11,20 @@ use std::path::{Path, PathBuf};
 
 /// The checkpoint, audited against what the model needs: every parameter is there, every tensor is used.
 pub fn weights(plan: &Plan) -> Result<Option<Folder>, Diagnostic> {
-    let Weights::Folder(path) = &plan.weights else { return Ok(None) };
+    match &plan.weights {
+        Weights::Folder(path) => audit(path, &plan.params).map(Some),
+        Weights::Scratch => Ok(None),
+    }
+}
+
+/// Opens the checkpoint at `path` for a model of these parameters.
+pub fn audit(path: &Path, params: &[Parameter]) -> Result<Folder, Diagnostic> {
     let folder = Folder::open(path)?;
-    let trained = plan.params.iter().filter(|p| p.part != Part::Mtp);
+    let trained = params.iter().filter(|p| p.part != Part::Mtp);
     let wanted = trained.flat_map(|p| p.tensors()).map(|t| (t.name, t.shape));
-    let kept = plan.params.iter().filter(|p| p.part == Part::Mtp).flat_map(|p| p.tensors()).map(|t| t.name);
+    let kept = params.iter().filter(|p| p.part == Part::Mtp).flat_map(|p| p.tensors()).map(|t| t.name);
     folder.audit(wanted, kept)?;
-    Ok(Some(folder))
+    Ok(folder)
 }
 
 /// The configuration of the data loader.

@@ -2,10 +2,15 @@
 
 mod args;
 mod check;
+mod completions;
 mod exit;
+mod explain;
+mod fmt;
 mod inputs;
+mod new;
 mod plan;
 mod run;
+mod schema;
 mod session;
 mod target;
 mod train;
@@ -29,6 +34,11 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&mut session, args),
         Command::Plan(args) => plan::plan(&mut session, args),
         Command::Run(args) => run::run(&mut session, args),
+        Command::Fmt(args) => fmt::fmt(&mut session, args),
+        Command::New(args) => new::new(&mut session, args),
+        Command::Explain(args) => explain::explain(&session, args),
+        Command::Schema(args) => schema::schema(&session, args),
+        Command::Completions(args) => completions::completions(&session, args),
     };
     session.end(result)
 }

@@ -8,8 +8,8 @@ use super::target::{compile, read_plan};
 use super::train::{Trained, save, train};
 use crate::data::Loader;
 use crate::diag::Diagnostic;
-use crate::plan::Plan;
-use crate::recipe::{DeviceKind, Stage};
+use crate::plan::{Demand, Plan};
+use crate::recipe::{DeviceKind, Origins, Stage};
 use crate::report::{Metrics, bytes, duration};
 use crate::runtime::Cpu;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     }
     session.show_warnings();
     let placed = |diagnostic| place(diagnostic, origins.as_ref());
-    executable(&plan).map_err(placed)?;
+    executable(&plan, origins.as_ref()).map_err(Failure::Input)?;
     let plan = Arc::new(plan);
     let weights = weights(&plan).map_err(placed)?;
     let loader = Loader::open(&data_config(&plan), 0, plan.mesh.devices as usize).map_err(placed)?;
@@ -59,19 +59,32 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// What the native engine cannot run is refused before anything is touched.
-fn executable(plan: &Plan) -> Result<(), Diagnostic> {
+fn executable(plan: &Plan, origins: Option<&Origins>) -> Result<(), Vec<Diagnostic>> {
     if plan.cluster.device.kind != DeviceKind::Cpu {
         let message = format!("no {} on this machine", plan.cluster.device.name);
-        return Err(Diagnostic::error("step::run::no_target", message).help(
-            "compile the plan of a profile for cpu: `stepc plan RECIPE --profile NAME --output FILE`",
-        ));
+        let problem = Diagnostic::error("step::run::no_target", message)
+            .help("compile the plan of a profile for cpu: `stepc plan RECIPE --profile NAME --output FILE`");
+        return Err(vec![problem]);
     }
+    let refused = plan.demands.iter().map(|Demand { field, value }| {
+        let key = field.rsplit('.').next().unwrap_or(field);
+        let message =
+            format!("the CPU engine does not run `{key}` = {value}: it is checked and planned only");
+        Diagnostic::error("step::run::unsupported", message)
+            .label(origins.and_then(|origins| origins.nearest(field)), "set here")
+            .help(format!(
+                "leave `{key}` at its default in the profile for cpu, or run it on its own cluster"
+            ))
+    });
+    let mut refused: Vec<_> = refused.collect();
     if plan.train.stage == Stage::Sft {
         let message = "the CPU engine trains on every token: `stage = sft` is planned, not run";
-        return Err(Diagnostic::error("step::train::stage", message)
-            .help("write `stage = pretrain` in the profile for cpu"));
+        let problem = Diagnostic::error("step::train::stage", message)
+            .help("write `stage = pretrain` in the profile for cpu");
+        refused.push(place(problem, origins));
     }
-    Cpu::supports(plan)
+    refused.extend(Cpu::supports(plan).err().map(|problem| place(problem, origins)));
+    if refused.is_empty() { Ok(()) } else { Err(refused) }
 }
 
 /// Time, loss beside that of guessing by frequency, and memory beside the plan.

@@ -1,6 +1,6 @@
 //! What all commands share: the sources read, the problems found, how to show them.
 
-use super::args::{Arguments, Format, RecipeArgs, When};
+use super::args::{Arguments, Deny, Format, RecipeArgs, When};
 use super::exit::{self, Failure};
 use crate::base::SourceMap;
 use crate::base::host::OsHost;
@@ -16,6 +16,7 @@ pub struct Session {
     pub sink: Sink,
     color: When,
     format: Format,
+    deny_warnings: bool,
 }
 
 impl Session {
@@ -25,6 +26,7 @@ impl Session {
             sink: Sink::default(),
             color: arguments.color,
             format: arguments.format,
+            deny_warnings: arguments.deny == Some(Deny::Warnings),
         }
     }
 
@@ -33,9 +35,19 @@ impl Session {
         Style { color: self.colors(stdout().is_terminal()) }
     }
 
-    /// Writes a page to standard output. A reader that has gone away is no error.
+    /// Writes a page to standard output, or beside it where that is to hold a document of its own. A reader that has gone
+    /// away is no error.
     pub fn print(&self, page: &str) {
-        let _ = stdout().write_all(page.as_bytes());
+        let _ = match self.format {
+            Format::Sarif => stderr().write_all(page.as_bytes()),
+            _ => stdout().write_all(page.as_bytes()),
+        };
+    }
+
+    /// Columns of the terminal, or what reads well.
+    pub fn width(&self) -> usize {
+        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        columns.unwrap_or(100).clamp(60, 160)
     }
 
     /// Reads the recipe's files.
@@ -52,21 +64,28 @@ impl Session {
     /// Lays a profile over the recipe and checks the result.
     pub fn resolve(&mut self, loaded: &Loaded, profile: Option<&str>) -> Result<Resolved, Failure> {
         let resolved = loaded.resolve(profile, &mut self.sink);
+        self.judge_warnings();
         resolved.filter(|_| !self.sink.has_errors()).ok_or_else(nothing_more)
     }
 
     /// Shows what has been found so far, before a command that takes long.
     pub fn show_warnings(&mut self) {
+        if self.format == Format::Sarif {
+            // One document holds all there is, at the end.
+            return;
+        }
         let found = std::mem::take(&mut self.sink).finish();
         self.show(&found);
     }
 
     /// Shows all problems and turns the result into the exit code.
     pub fn end(mut self, result: Result<(), Failure>) -> ExitCode {
+        self.judge_warnings();
         let mut sink = std::mem::take(&mut self.sink);
         let code = match result {
             Ok(()) if sink.has_errors() => exit::BAD_INPUT,
             Ok(()) => exit::DONE,
+            Err(Failure::WouldChange) => exit::FAILED,
             Err(Failure::Interrupted) => exit::INTERRUPTED,
             Err(Failure::Input(diagnostics)) => {
                 sink.extend(diagnostics);
@@ -82,18 +101,26 @@ impl Session {
     }
 
     fn show(&self, diagnostics: &[Diagnostic]) {
-        if diagnostics.is_empty() {
-            return;
-        }
         let format = match self.format {
             Format::Human => render::Format::Human,
             Format::Short => render::Format::Short,
             Format::Json => render::Format::Json,
+            Format::Sarif => render::Format::Sarif,
+            Format::Github => render::Format::Github,
         };
         let style =
-            render::Style { color: self.colors(stderr().is_terminal()), width: width(), unicode: true };
+            render::Style { color: self.colors(stderr().is_terminal()), width: self.width(), unicode: true };
         let text = render::render(diagnostics, &self.sources, format, style);
-        let _ = stderr().write_all(text.as_bytes());
+        let _ = match self.format {
+            Format::Sarif => stdout().write_all(text.as_bytes()),
+            _ => stderr().write_all(text.as_bytes()),
+        };
+    }
+
+    fn judge_warnings(&mut self) {
+        if self.deny_warnings {
+            self.sink.deny_warnings();
+        }
     }
 
     /// `NO_COLOR` as on no-color.org.
@@ -109,10 +136,4 @@ impl Session {
 /// The reasons are in the sink already.
 fn nothing_more() -> Failure {
     Failure::Input(Vec::new())
-}
-
-/// Columns of the terminal, or what reads well.
-fn width() -> usize {
-    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    columns.unwrap_or(100).clamp(60, 160)
 }

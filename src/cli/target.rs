@@ -71,10 +71,12 @@ pub fn read_plan(path: &Path) -> Result<Plan, Diagnostic> {
 }
 
 impl Session {
-    /// Resolves and compiles a recipe for training.
+    /// Resolves and compiles a recipe for training, with what is legal and costs more than it seems.
     pub fn compile(&mut self, loaded: &Loaded, profile: Option<&str>) -> Result<(Plan, Origins), Failure> {
         let resolved = self.resolve(loaded, profile)?;
         let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
+        plan::rules::check(&resolved.recipe, &resolved.origins, &mut self.sink);
+        plan::rules::fits(&resolved.recipe, &plan, &resolved.origins, &mut self.sink);
         Ok((plan, resolved.origins))
     }
 }

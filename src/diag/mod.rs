@@ -3,6 +3,7 @@
 //! A diagnostic names the place, the values involved and the fix. Bad input is always reported this way and
 //! never by a panic.
 
+pub mod catalogue;
 pub mod render;
 pub mod suggest;
 
@@ -100,6 +101,13 @@ impl Sink {
 
     pub fn has_errors(&self) -> bool {
         self.items.iter().any(|d| d.severity == Severity::Error)
+    }
+
+    /// Makes every warning an error.
+    pub fn deny_warnings(&mut self) {
+        for diagnostic in &mut self.items {
+            diagnostic.severity = Severity::Error;
+        }
     }
 
     pub fn is_empty(&self) -> bool {

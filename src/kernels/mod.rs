@@ -5,8 +5,7 @@
 //!
 //! - Work is spread over the current rayon pool, and runs inline when that pool has one thread.
 //! - Results are the same bits for every run and every number of threads: a sum has one fixed order.
-//! - Nothing is allocated: scratch is on the stack and results go where the caller says. (The matrix products
-//!   pack their operands inside the `gemm` crate, which owns that memory.)
+//! - Nothing is allocated: scratch is on the stack and results go where the caller says.
 //! - Loops are compiled for AVX-512, AVX2 and the baseline, and the best is chosen when the program runs.
 //!
 //! A slice of the wrong length is a mistake of the caller, not of the user, and panics.

@@ -1,6 +1,7 @@
 //! From a recipe and its model to a plan.
 
 use super::arena;
+use super::demands::{self, Demand};
 use super::lower::lower;
 use super::memory::Memory;
 use super::mesh::Mesh;
@@ -40,6 +41,8 @@ pub struct Plan {
     pub cluster: Cluster,
     pub parallel: Parallel,
     pub mesh: Mesh,
+    /// What the native engine cannot run of it.
+    pub demands: Vec<Demand>,
     pub vocab: u64,
     pub counts: Counts,
     pub memory: Memory,
@@ -72,6 +75,7 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
         cluster: recipe.cluster.clone(),
         parallel: recipe.parallel.clone(),
         mesh,
+        demands: demands::of(recipe),
         vocab: model.vocab,
         counts,
         memory: Memory::of(&program),

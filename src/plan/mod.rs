@@ -7,6 +7,8 @@
 
 mod arena;
 mod compile;
+mod demands;
+pub mod estimate;
 mod file;
 mod fit;
 mod lower;
@@ -16,12 +18,14 @@ mod meta;
 mod ops;
 mod placement;
 mod program;
+pub mod rules;
 mod shapes;
 mod time;
 mod traffic;
 mod verify;
 
 pub use compile::{Plan, Task, compile};
+pub use demands::Demand;
 pub use file::{read, write};
 pub use fit::{Remedy, remedies};
 pub use memory::{Category, Memory, Term, Timeline, terms};

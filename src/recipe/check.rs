@@ -3,6 +3,7 @@
 use super::eval::{Chain, Evaluator, Failed, Frame};
 use super::node::twice;
 use super::schema::{BlockSchema, FieldSchema, Title, Type};
+use super::terms::{Advice, foreign, misplaced};
 use super::value::Value;
 use crate::base::Span;
 use crate::diag::Diagnostic;
@@ -166,6 +167,9 @@ fn wrong_type(value: &Value, field: &FieldSchema, span: Span) -> Diagnostic {
             let whole = format!("{x:.0}");
             problem.help(format!("write `{whole}`")).fix(span, whole)
         }
+        (Value::Text(text, _), Type::Count | Type::Float | Type::Ratio) if text.parse::<f64>().is_ok() => {
+            problem.help(format!("write `{text}`, without quotes")).fix(span, text.clone())
+        }
         (Value::Float(_), Type::Count) => problem.help("`floor(…)` and `ceil_div(a, b)` give whole numbers"),
         _ => problem,
     }
@@ -181,8 +185,9 @@ pub fn unknown_key(key: &str, span: Span, title: &str, schema: &BlockSchema) -> 
             field.default.unwrap_or_default()
         )),
         Some(_) => problem.help(format!("`{key}` is a block: write `{key} {{ … }}`")),
-        None => match nearest(key, schema.values().filter(|field| !field.read_only).map(|field| field.key)) {
-            Some(near) => problem.help(format!("did you mean `{near}`?")).fix(span, near),
+        None => match known_as(key, schema) {
+            Some(Advice::Here(near)) => problem.help(format!("did you mean `{near}`?")).fix(span, near),
+            Some(Advice::Elsewhere(text)) => problem.help(text),
             None => {
                 let known: Vec<_> = schema.values().filter(|field| !field.read_only).map(|f| f.key).collect();
                 let known = if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
@@ -190,6 +195,12 @@ pub fn unknown_key(key: &str, span: Span, title: &str, schema: &BlockSchema) -> 
             }
         },
     }
+}
+
+/// The field that `key` may mean: by another program's name for it, a slip of the pen, or in the wrong block.
+fn known_as(key: &str, schema: &BlockSchema) -> Option<Advice> {
+    let near = || nearest(key, schema.values().filter(|field| !field.read_only).map(|field| field.key));
+    foreign(key, schema).or_else(|| near().map(Advice::Here)).or_else(|| misplaced(key))
 }
 
 /// The report that a block holds no block `kind`.
@@ -203,6 +214,9 @@ pub fn unknown_block(kind: &str, span: Option<Span>, title: &str, schema: &Block
     match nearest(kind, schema.blocks().map(|field| field.key)) {
         Some(near) => problem.help(format!("did you mean `{near}`?")),
         None => {
+            if let Some(Advice::Elsewhere(text)) = misplaced(kind) {
+                return problem.help(text);
+            }
             let known: Vec<_> = schema.blocks().map(|field| field.key).collect();
             let known = if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
             problem.help(format!("blocks in `{}`: {known}", schema.kind))

@@ -41,6 +41,15 @@ impl<'t> Items<'t> {
         found.map(|(_, block, scope)| (*block, scope))
     }
 
+    /// The item that a place lies in.
+    pub fn around(&self, place: Span) -> Option<&'t Block> {
+        let inside = |block: &Block| {
+            let span = block.span;
+            span.file == place.file && span.start <= place.start && place.end <= span.end
+        };
+        self.found.iter().map(|(_, block, _)| *block).find(|block| inside(block))
+    }
+
     /// The names of all items of a kind, sorted.
     pub fn names(&self, kind: &str) -> Vec<&'t str> {
         let of_kind = self.found.iter().filter(|(_, block, _)| block.kind.text == kind);
@@ -95,7 +104,7 @@ fn file_scope<'t>(files: &'t [Source], file: &'t Source) -> Rc<Scope<'t>> {
             Item::Let(item) => Some(item),
             _ => None,
         });
-    Rc::new(Scope { lets: lets.collect(), outer: None })
+    Scope::outermost(lets)
 }
 
 /// The report that nothing of this kind and name is known, with what there is.

@@ -273,7 +273,7 @@ impl<'r, 't> Reading<'r, '_, 't> {
         let variable = self.variable.text.as_str();
         let fixed = overrides.iter().all(|(block, scope)| {
             let in_let =
-                scope.outward().flat_map(|scope| &scope.lets).any(|item| uses(&item.value, variable));
+                scope.outward().flat_map(|scope| scope.lets.values()).any(|item| uses(&item.value, variable));
             !in_let && !block.stmts().iter().any(|stmt| mentions(stmt, variable))
         });
         let addresses = overrides.iter().map(|(block, _)| std::ptr::from_ref(*block) as usize).collect();
@@ -313,33 +313,55 @@ fn place_of(expr: &Expr, word: &str) -> Span {
     find(expr, word).unwrap_or(expr.span)
 }
 
-/// Whether `name` occurs in an expression of `stmt`.
-pub fn mentions(stmt: &Stmt, name: &str) -> bool {
+/// Whether `name` begins a path in `stmt`.
+fn mentions(stmt: &Stmt, name: &str) -> bool {
+    let mut found = false;
+    words_of_stmt(stmt, &mut |word| found |= word == name);
+    found
+}
+
+/// Whether a path in `expr` begins with `name`.
+fn uses(expr: &Expr, name: &str) -> bool {
+    let mut found = false;
+    words(expr, &mut |word| found |= word == name);
+    found
+}
+
+/// Hands over what the paths in the expressions of `stmt` begin with.
+pub fn words_of_stmt<'t>(stmt: &'t Stmt, visit: &mut dyn FnMut(&'t str)) {
     match stmt {
-        Stmt::Attr { value, .. } => uses(value, name),
-        Stmt::Let(item) => uses(&item.value, name),
-        Stmt::Block(block) => block.stmts().iter().any(|stmt| mentions(stmt, name)),
-        Stmt::Require { cond, .. } => uses(cond, name),
+        Stmt::Attr { value, .. } => words(value, visit),
+        Stmt::Let(item) => words(&item.value, visit),
+        Stmt::Block(block) => block.stmts().iter().for_each(|stmt| words_of_stmt(stmt, visit)),
+        Stmt::Require { cond, .. } => words(cond, visit),
         Stmt::If { cond, then, otherwise, .. } => {
-            uses(cond, name) || then.iter().chain(otherwise).any(|stmt| mentions(stmt, name))
+            words(cond, visit);
+            then.iter().chain(otherwise).for_each(|stmt| words_of_stmt(stmt, visit));
         }
     }
 }
 
-/// Whether a path in `expr` begins with `name`.
-pub fn uses(expr: &Expr, name: &str) -> bool {
+/// Hands over what the paths in `expr` begin with.
+pub fn words<'t>(expr: &'t Expr, visit: &mut dyn FnMut(&'t str)) {
     match &expr.kind {
-        ExprKind::Path(path) => path.first().is_some_and(|first| first.text == name),
+        ExprKind::Path(path) => path.first().into_iter().for_each(|first| visit(&first.text)),
         ExprKind::List(items) | ExprKind::Call { args: items, .. } => {
-            items.iter().any(|item| uses(item, name))
+            items.iter().for_each(|item| words(item, visit));
         }
-        ExprKind::Index { list, index } => uses(list, name) || uses(index, name),
-        ExprKind::Unary { operand, .. } => uses(operand, name),
-        ExprKind::Binary { left, right, .. } => uses(left, name) || uses(right, name),
+        ExprKind::Unary { operand, .. } => words(operand, visit),
+        ExprKind::Index { list: left, index: right }
+        | ExprKind::Binary { left, right, .. }
+        | ExprKind::Range { start: left, end: right } => {
+            words(left, visit);
+            words(right, visit);
+        }
         ExprKind::If { cond, then, otherwise } => {
-            uses(cond, name) || uses(then, name) || uses(otherwise, name)
+            [cond, then, otherwise].into_iter().for_each(|part| words(part, visit));
         }
-        ExprKind::Range { start, end } => uses(start, name) || uses(end, name),
-        _ => false,
+        ExprKind::Int(_)
+        | ExprKind::Float(_)
+        | ExprKind::Unit { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Bool(_) => {}
     }
 }

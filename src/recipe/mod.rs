@@ -7,16 +7,19 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | `declare`, `schema` | every block declared once: Rust type, schema, extraction |
-//! | `forms`, `reader`, `layers`, `check` | extraction and its checks |
+//! | `forms`, `reader`, `layers`, `check`, `terms` | extraction and its checks |
 //! | `load`, `library` | files, `use`, the embedded library |
 //! | `node`, `items`, `merge`, `origins` | bases, profiles, `--set`, and who set what |
 //! | `eval`, `lookup`, `operators`, `functions`, `value`, `units` | expressions |
 //! | `resolve`, `rules` | all of it in order, then what must hold between values |
+//! | `draft` | new recipes from the library or from a `config.json` |
+//! | `why` | every place that set a value, for people who ask |
 
 #[macro_use]
 mod declare;
 
 mod check;
+pub mod draft;
 mod eval;
 mod forms;
 pub mod functions;
@@ -33,8 +36,10 @@ mod reader;
 mod resolve;
 mod rules;
 pub mod schema;
+mod terms;
 pub mod units;
 mod value;
+mod why;
 
 pub use declare::Block;
 pub use layers::LAYER;
@@ -48,6 +53,7 @@ pub use schema::model::{
     Scaling, Score, Weights,
 };
 pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Names};
-pub use schema::parallel::{Parallel, Precision, Recompute};
+pub use schema::parallel::{CpKind, Offload, Parallel, Precision, Recompute};
 pub use schema::recipe::Recipe;
-pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Optimizer, Schedule, Stage, Train};
+pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Muon, Optimizer, Schedule, Stage, Train};
+pub use why::{Setting, Written};

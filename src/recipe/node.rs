@@ -14,14 +14,15 @@ use std::rc::Rc;
 /// The `let`s that an expression sees: those of its block, then of the blocks around, then of its file and what it uses.
 #[derive(Debug, Default)]
 pub struct Scope<'t> {
-    pub lets: Vec<&'t Let>,
+    /// By name; of several the first, the others have been reported.
+    pub lets: IndexMap<&'t str, &'t Let>,
     pub outer: Option<Rc<Scope<'t>>>,
 }
 
 impl<'t> Scope<'t> {
     /// The scope of `stmts` inside `outer`.
     pub fn inside(stmts: &'t [Stmt], outer: &Rc<Scope<'t>>) -> Rc<Scope<'t>> {
-        let lets: Vec<_> = lets_of(stmts).collect();
+        let lets = by_name(lets_of(stmts));
         if lets.is_empty() {
             Rc::clone(outer)
         } else {
@@ -29,12 +30,17 @@ impl<'t> Scope<'t> {
         }
     }
 
+    /// The scope of a file.
+    pub fn outermost(lets: impl Iterator<Item = &'t Let>) -> Rc<Scope<'t>> {
+        Rc::new(Scope { lets: by_name(lets), outer: None })
+    }
+
     /// The `let` called `name` and the scope that its value sees.
     pub fn find<'s>(self: &'s Rc<Self>, name: &str) -> Option<(&'t Let, &'s Rc<Scope<'t>>)> {
         let mut scope = self;
         loop {
-            if let Some(item) = scope.lets.iter().find(|item| item.name.text == name) {
-                return Some((item, scope));
+            if let Some(item) = scope.lets.get(name) {
+                return Some((*item, scope));
             }
             scope = scope.outer.as_ref()?;
         }
@@ -47,7 +53,7 @@ impl<'t> Scope<'t> {
 
     /// Every name in sight.
     pub fn names(&self) -> Vec<&'t str> {
-        self.outward().flat_map(|scope| &scope.lets).map(|item| item.name.text.as_str()).collect()
+        self.outward().flat_map(|scope| scope.lets.keys()).copied().collect()
     }
 }
 
@@ -220,13 +226,23 @@ fn lets_of(stmts: &[Stmt]) -> impl Iterator<Item = &Let> {
     })
 }
 
+fn by_name<'t>(lets: impl Iterator<Item = &'t Let>) -> IndexMap<&'t str, &'t Let> {
+    let mut named = IndexMap::new();
+    for item in lets {
+        named.entry(item.name.text.as_str()).or_insert(item);
+    }
+    named
+}
+
 /// Reports names that two `let`s of one block or file have.
 pub fn check_lets<'t>(lets: impl Iterator<Item = &'t Let>, sink: &mut Sink) {
-    let mut seen: Vec<&Ident> = Vec::new();
-    for item in lets {
-        match seen.iter().find(|other| other.text == item.name.text) {
-            Some(first) => sink.push(twice(&item.name.text, Some(item.name.span), Some(first.span))),
-            None => seen.push(&item.name),
+    let mut seen: IndexMap<&str, Span> = IndexMap::new();
+    for Let { name, .. } in lets {
+        match seen.get(name.text.as_str()) {
+            Some(first) => sink.push(twice(&name.text, Some(name.span), Some(*first))),
+            None => {
+                seen.insert(&name.text, name.span);
+            }
         }
     }
 }

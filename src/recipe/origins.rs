@@ -10,8 +10,8 @@ pub struct Origin {
     pub via: Via,
 }
 
-/// By what way a value came into the recipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// By what way a value came into the recipe; a later one goes over an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
     /// A top-level item or a base.
     Item,

@@ -74,6 +74,13 @@ pub fn load(host: &dyn Host, request: &Request, sources: &mut SourceMap, sink: &
     Some(Loaded { parsed, recipe, profiles, sound })
 }
 
+impl Resolved {
+    /// Warns of every file or folder that the recipe names and `host` does not have.
+    pub fn check_paths(&self, host: &dyn Host, sink: &mut Sink) {
+        rules::paths::check(host, &self.recipe, &self.origins, sink);
+    }
+}
+
 impl Loaded {
     /// The name of the recipe.
     pub fn recipe(&self) -> &str {
@@ -82,7 +89,7 @@ impl Loaded {
 
     /// Where the recipe's block begins: its kind and name.
     pub fn head(&self) -> Option<Span> {
-        let items = Items::collect(&self.parsed.files);
+        let items = self.items();
         items.written("recipe", &self.recipe).map(|(block, _)| block.head())
     }
 
@@ -110,29 +117,47 @@ impl Loaded {
         resolved.filter(|_| !failed && self.sound)
     }
 
-    /// Reports everything that is wrong with the recipe, with any of its profiles, and what is never used.
-    pub fn check_all(&self, sink: &mut Sink) {
-        self.resolve(None, sink);
-        for profile in &self.profiles {
-            self.resolve(Some(&profile.name), sink);
-        }
+    /// Reports everything that is wrong with the recipe, with any of its profiles, and what is never used. Gives the
+    /// sound ones of them, the recipe itself first.
+    pub fn check_all(&self, sink: &mut Sink) -> Vec<Resolved> {
+        let profiles = self.profiles.iter().map(|profile| Some(profile.name.as_str()));
+        let resolved =
+            std::iter::once(None).chain(profiles).filter_map(|profile| self.resolve(profile, sink));
+        let resolved = resolved.collect();
         rules::unused::unused_lets(&self.parsed.files, sink);
+        resolved
     }
 
     fn resolve_into(&self, profile: Option<&str>, sink: &mut Sink) -> Option<Resolved> {
-        let items = Items::collect(&self.parsed.files);
+        let items = self.items();
+        let root = self.merged(&items, profile, sink)?;
+        let schema = item_schema("recipe")?;
+        let mut origins = Origins::default();
+        root.collect_origins("", schema, &mut origins);
+        let world = self.world(&items, sink);
+        let recipe = self.evaluate(&root, schema, &world, &mut origins, sink)?;
+        Some(Resolved { recipe, origins, profile: profile.map(str::to_owned) })
+    }
+
+    /// The recipe with its items, `profile` and `--set` laid over one another.
+    pub(super) fn merged<'t>(
+        &'t self,
+        items: &Items<'t>,
+        profile: Option<&str>,
+        sink: &mut Sink,
+    ) -> Option<Node<'t>> {
         let mut root = items.node("recipe", &self.recipe, Via::Recipe, sink)?;
         let blocks = std::mem::take(&mut root.blocks);
         root.blocks = blocks
             .into_iter()
-            .map(|block| if is_item(block.kind) { expand(block, &items, sink) } else { block })
+            .map(|block| if is_item(block.kind) { expand(block, items, sink) } else { block })
             .collect();
         if let Some(name) = profile {
-            let Some(profile) = profile_node(&items, &self.recipe, name, sink) else {
+            let Some(profile) = profile_node(items, &self.recipe, name, sink) else {
                 sink.push(self.unknown_profile(name));
                 return None;
             };
-            overlay_profile(&mut root, profile, &items, sink);
+            overlay_profile(&mut root, profile, items, sink);
         }
         let schema = item_schema("recipe")?;
         let nothing = Rc::new(Scope::default());
@@ -140,12 +165,12 @@ impl Loaded {
             set(&mut root, schema, path, value, &nothing, sink);
         }
         settle(&mut root, Some(schema), sink);
+        Some(root)
+    }
 
-        let mut origins = Origins::default();
-        root.collect_origins("", schema, &mut origins);
-        let world = self.world(&items, sink);
-        let recipe = self.evaluate(&root, schema, &world, &mut origins, sink)?;
-        Some(Resolved { recipe, origins, profile: profile.map(str::to_owned) })
+    /// The top-level items that the recipe can name.
+    pub(super) fn items(&self) -> Items<'_> {
+        Items::collect(&self.parsed.files)
     }
 
     fn evaluate<'t>(
@@ -164,9 +189,7 @@ impl Loaded {
             device.collect_origins("cluster.device", &Device::SCHEMA, origins);
         }
         if rules::machine::device_count(&mut eval, &chain, &recipe, origins) {
-            rules::model::check(&recipe, origins, eval.sink);
-            rules::parallel::check(&recipe, origins, eval.sink);
-            rules::train::check(&recipe, origins, eval.sink);
+            rules::check(&recipe, origins, eval.sink);
         }
         // A rule that is broken says more than the `require` that it breaks.
         if !eval.sink.has_errors() {
@@ -175,7 +198,8 @@ impl Loaded {
         Some(recipe)
     }
 
-    fn world<'t>(&'t self, items: &Items<'t>, sink: &mut Sink) -> World<'t> {
+    /// What expressions may refer to besides the recipe.
+    pub(super) fn world<'t>(&'t self, items: &Items<'t>, sink: &mut Sink) -> World<'t> {
         let devices = items.names("device").into_iter().filter_map(|name| {
             let mut node = items.node("device", name, Via::Item, sink)?;
             settle(&mut node, item_schema("device"), sink);

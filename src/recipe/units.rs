@@ -105,6 +105,17 @@ pub fn show_size(bytes: i64) -> String {
     }
 }
 
+/// `0.0001` as `100us`: in the largest unit of which it is a whole number, else in seconds.
+pub fn show_duration(seconds: f64) -> String {
+    const STEPS: [(&str, f64); 7] =
+        [("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
+    let whole = |number: f64| number >= 1.0 && (number - number.round()).abs() <= number * 1e-12;
+    match STEPS.iter().find(|(_, scale)| whole(seconds / scale)) {
+        Some((word, scale)) => format!("{:.0}{word}", seconds / scale),
+        None => format!("{seconds}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +140,9 @@ mod tests {
         assert_eq!(show_size(64 << 30), "64GiB");
         assert_eq!(show_size(80_000_000_000), "80GB");
         assert_eq!(show_size(0), "0 bytes");
+        assert_eq!(
+            ["2us", "90s", "30min", "0s", "1500ms"].map(str::to_owned),
+            [2e-6, 90.0, 1800.0, 0.0, 1.5].map(show_duration)
+        );
     }
 }

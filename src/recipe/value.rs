@@ -1,6 +1,6 @@
 //! What an expression gives.
 
-use super::units::show_size;
+use super::units::{show_duration, show_size};
 use crate::base::FileId;
 use crate::diag::Diagnostic;
 use std::fmt;
@@ -50,6 +50,14 @@ impl Value {
         }
     }
 
+    /// The bytes of a size.
+    pub fn bytes(&self) -> Option<i64> {
+        match *self {
+            Value::Size(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// As a number without a unit.
     pub fn number(&self) -> Option<f64> {
         match *self {
@@ -79,7 +87,7 @@ impl fmt::Display for Value {
             Value::Text(text, _) => write!(f, "{text:?}"),
             Value::Path(path) => write!(f, "{}", path.display()),
             Value::Size(bytes) => f.write_str(&show_size(*bytes)),
-            Value::Duration(seconds) => write!(f, "{seconds}s"),
+            Value::Duration(seconds) => f.write_str(&show_duration(*seconds)),
             Value::Ratio(share) => write!(f, "{}%", share * 100.0),
             Value::Word(word) => f.write_str(word),
             Value::Range(start, end) => write!(f, "{start}..{end}"),

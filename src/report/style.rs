@@ -22,6 +22,16 @@ impl Style {
         self.paint("32", text)
     }
 
+    /// Something wrong.
+    pub fn bad(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    /// Text of a recipe.
+    pub fn code(self, text: &str) -> String {
+        self.paint("36", text)
+    }
+
     /// Something to look at.
     pub fn warn(self, text: &str) -> String {
         self.paint("33", text)

@@ -1,6 +1,6 @@
 //! The learning rate of a step.
 
-use crate::recipe::{Optimizer, Schedule, Train};
+use crate::recipe::{Schedule, Train};
 use std::f64::consts::PI;
 
 /// The learning rate of step `step`, counted from 1: a linear warm-up that begins above zero, then the schedule.
@@ -8,21 +8,21 @@ use std::f64::consts::PI;
 /// Cosine: `min + (lr − min) · (1 + cos(π · progress)) / 2`, with progress 0 at the first step behind the warm-up and 1
 /// just behind the last step.
 pub fn learning_rate(train: &Train, step: u64) -> f64 {
-    let Optimizer::AdamW(adamw) = &train.optimizer;
+    let peak = train.optimizer.lr();
     let warmup = match &train.schedule {
         Schedule::Constant(s) => s.warmup,
         Schedule::Cosine(s) => s.warmup,
     };
     let done = step.saturating_sub(1);
     if done < warmup {
-        return adamw.lr * (done + 1) as f64 / (warmup + 1) as f64;
+        return peak * (done + 1) as f64 / (warmup + 1) as f64;
     }
     match &train.schedule {
-        Schedule::Constant(_) => adamw.lr,
+        Schedule::Constant(_) => peak,
         Schedule::Cosine(cosine) => {
             let progress = (done - warmup) as f64 / train.steps.saturating_sub(warmup).max(1) as f64;
             let factor = (1.0 + (PI * progress.min(1.0)).cos()) / 2.0;
-            cosine.min_lr + (adamw.lr - cosine.min_lr) * factor
+            cosine.min_lr + (peak - cosine.min_lr) * factor
         }
     }
 }
@@ -30,7 +30,7 @@ pub fn learning_rate(train: &Train, step: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::{AdamW, Cosine, Stage};
+    use crate::recipe::{AdamW, Cosine, Optimizer, Stage};
 
     fn train(warmup: u64) -> Train {
         let adamw = AdamW { lr: 1.0, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0.0 };
@@ -42,6 +42,7 @@ mod tests {
             optimizer: Optimizer::AdamW(adamw),
             schedule: Schedule::Cosine(Cosine { warmup, min_lr: 0.1 }),
             clip: None,
+            loss_chunk: None,
             seed: 0,
         }
     }

@@ -63,7 +63,7 @@ impl Builder<'_> {
         if !alternates(&parts) {
             return self.internal(&pair);
         }
-        self.check_operators(&parts);
+        let chained = self.check_operators(&parts);
         let places = self.places;
         // Built first: the closures below cannot share the builder.
         let indices: Vec<_> = parts
@@ -95,6 +95,7 @@ impl Builder<'_> {
                 Some(Expr { kind, span })
             })
             .parse(parts.into_iter())
+            .filter(|_| !chained)
     }
 
     fn primary(&mut self, pair: Pair<'_, Rule>) -> Option<Expr> {
@@ -163,13 +164,15 @@ impl Builder<'_> {
         Ident { text: pair.as_str().to_owned(), span: self.places.of(&pair) }
     }
 
-    /// Reports comparisons that chain, and operators of other languages, which are read as what they mean.
-    fn check_operators(&mut self, parts: &[Pair<'_, Rule>]) {
-        let mut compared = false;
+    /// Reports operators of other languages, which are read as what they mean, and comparisons that chain, which have no
+    /// meaning; whether there are such.
+    fn check_operators(&mut self, parts: &[Pair<'_, Rule>]) -> bool {
+        let (mut compared, mut chained) = (false, false);
         for op in parts {
             self.check_spelling(op);
             match op.as_rule() {
                 rule if is_comparison(rule) && compared => {
+                    chained = true;
                     let span = self.places.of(op);
                     self.report(
                         Diagnostic::error("step::syntax::chained_comparison", "comparisons do not chain")
@@ -182,6 +185,7 @@ impl Builder<'_> {
                 _ => {}
             }
         }
+        chained
     }
 
     fn check_spelling(&mut self, op: &Pair<'_, Rule>) {

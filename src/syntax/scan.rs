@@ -53,8 +53,16 @@ const LOOKALIKES: &[(char, &str, &str)] = &[
 
 /// Reads `text` into tokens; comments and blanks are left out.
 pub(super) fn scan(file: FileId, text: &str, repairs: &mut Repairs, sink: &mut Sink) -> Vec<Token> {
-    let mut scanner =
-        Scanner { file, text, at: 0, tokens: Vec::new(), repairs, sink, last_foreign_comment: None };
+    let mut scanner = Scanner {
+        file,
+        text,
+        at: 0,
+        line_end: 0,
+        tokens: Vec::new(),
+        repairs,
+        sink,
+        last_foreign_comment: None,
+    };
     if text.starts_with('\u{feff}') {
         scanner.at = '\u{feff}'.len_utf8();
         scanner.repairs.edits.push(Edit::replace(0..scanner.at, ""));
@@ -69,6 +77,8 @@ struct Scanner<'a> {
     file: FileId,
     text: &'a str,
     at: usize,
+    /// The end of the line that was last asked for: a file may be one long line.
+    line_end: usize,
     tokens: Vec<Token>,
     repairs: &'a mut Repairs,
     sink: &'a mut Sink,
@@ -85,8 +95,11 @@ impl Scanner<'_> {
         self.rest().chars().nth(n)
     }
 
-    fn line_end(&self) -> usize {
-        self.rest().find('\n').map_or(self.text.len(), |n| self.at + n)
+    fn line_end(&mut self) -> usize {
+        if self.line_end < self.at || self.line_end == 0 {
+            self.line_end = self.rest().find('\n').map_or(self.text.len(), |n| self.at + n);
+        }
+        self.line_end
     }
 
     fn span(&self, start: usize, end: usize) -> Span {
@@ -150,7 +163,7 @@ impl Scanner<'_> {
     }
 
     fn foreign_comment(&mut self, mark: &'static str) {
-        let (start, end) = (self.at, self.line_end());
+        let (end, start) = (self.line_end(), self.at);
         let continues = self.last_foreign_comment.is_some_and(|last| {
             let between = &self.text[last..start];
             between.trim().is_empty() && between.matches('\n').count() <= 1
@@ -169,7 +182,7 @@ impl Scanner<'_> {
     }
 
     fn string(&mut self) {
-        let (start, line_end) = (self.at, self.line_end());
+        let (line_end, start) = (self.line_end(), self.at);
         if let Some(len) = string_len(&self.text[start..line_end]) {
             self.push(Kind::Str, len);
             return;
@@ -190,7 +203,7 @@ impl Scanner<'_> {
     }
 
     fn foreign_string(&mut self, quote: char) {
-        let (start, line_end) = (self.at, self.line_end());
+        let (line_end, start) = (self.line_end(), self.at);
         let inner = start + quote.len_utf8();
         let closing: &[char] = match quote {
             '\'' => &['\''],
@@ -218,7 +231,8 @@ impl Scanner<'_> {
     }
 
     fn semicolon(&mut self) {
-        let after = self.text[self.at + 1..self.line_end()].trim_start();
+        let line_end = self.line_end();
+        let after = self.text[self.at + 1..line_end].trim_start();
         let last = after.is_empty() || after.starts_with('}') || after.starts_with("//");
         let text = if last { "" } else { "," };
         self.sink.push(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use stepc::base::SourceMap;
-use stepc::base::host::OsHost;
+use stepc::base::host::{MemoryHost, OsHost};
 use stepc::data::Sequence;
 use stepc::diag::{Diagnostic, Sink, render};
 use stepc::plan::{Plan, Task, compile};
@@ -27,6 +27,39 @@ pub fn resolve(path: impl AsRef<Path>, profile: Option<&str>, set: &[&str]) -> R
     let style = render::Style { color: false, width: 100, unicode: true };
     let found = render::render(&sink.finish(), &sources, render::Format::Human, style);
     resolved.unwrap_or_else(|| panic!("{found}"))
+}
+
+/// How tests show diagnostics.
+pub fn style() -> render::Style {
+    render::Style { color: false, width: 100, unicode: true }
+}
+
+/// Holds a text against its snapshot; what differs from system to system is left out.
+pub fn snapshot(name: &str, text: &str) {
+    let filters = vec![(r" \(os error \d+\)", "")];
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false, filters => filters }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+/// Everything that is said about the recipe in `root`, one of `files`: under `profile`, or as it stands and under each of
+/// its profiles.
+pub fn check_files(
+    files: &[(&str, &str)],
+    root: &str,
+    profile: Option<&str>,
+    set: &[&str],
+) -> (Vec<Diagnostic>, SourceMap) {
+    let host = files.iter().fold(MemoryHost::new(), |host, (path, text)| host.with(path, *text));
+    let set = set.iter().map(|set| (*set).to_owned()).collect();
+    let request = Request { path: root.into(), recipe: None, profile: profile.map(str::to_owned), set };
+    let (mut sources, mut sink) = (SourceMap::default(), Sink::default());
+    match (load(&host, &request, &mut sources, &mut sink), profile) {
+        (Some(loaded), Some(profile)) => drop(loaded.resolve(Some(profile), &mut sink)),
+        (Some(loaded), None) => drop(loaded.check_all(&mut sink)),
+        (None, _) => {}
+    }
+    (sink.finish(), sources)
 }
 
 /// Compiles a recipe file with overrides.

@@ -56,7 +56,8 @@ impl<'a> Builder<'a> {
             begin: 0..0,
             micro: 0..0,
             update: 0..0,
-            accumulation: recipe.train.global_batch / (recipe.train.micro_batch * mesh.devices),
+            accumulation: recipe.train.global_batch
+                / (recipe.train.micro_batch * recipe.parallel.data_ranks(&recipe.cluster)),
             persistent: 0,
             arena: 0,
             tokens: nothing,

@@ -4,7 +4,6 @@ use super::builder::Builder;
 use crate::plan::mesh::Axis;
 use crate::plan::ops::Op;
 use crate::plan::placement::UnitId;
-use crate::recipe;
 
 impl Builder<'_> {
     pub fn count_tokens(&mut self) {
@@ -25,7 +24,7 @@ impl Builder<'_> {
             ops.push(Op::SumSquares { grad, unit: id, copies });
         }
         ops.push(Op::ReduceMetrics {});
-        let recipe::Optimizer::AdamW(adamw) = &self.recipe.train.optimizer;
+        let adamw = self.recipe.train.optimizer.adamw();
         let ([beta1, beta2], eps, weight_decay) = (adamw.betas, adamw.eps, adamw.weight_decay);
         for (unit, _) in units() {
             let state = &self.units[unit.0 as usize];

@@ -27,6 +27,28 @@ pub fn nearest_multiples(step: u64, wanted: u64) -> Vec<u64> {
     [Some(below), below.checked_add(step)].into_iter().flatten().filter(|value| *value > 0).collect()
 }
 
+/// The greatest number that divides both; that of 0 and a number is the number.
+pub fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// `1, 2, 4 or 8`; of many only the first.
+pub fn some(values: &[u64]) -> String {
+    const MANY: usize = 12;
+    match values {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [first @ .., last] if values.len() <= MANY => {
+            let first: Vec<_> = first.iter().map(u64::to_string).collect();
+            format!("{} or {last}", first.join(", "))
+        }
+        _ => {
+            let first: Vec<_> = values[..MANY].iter().map(u64::to_string).collect();
+            format!("{}, …", first.join(", "))
+        }
+    }
+}
+
 /// `72 or 96`.
 pub fn either(values: &[u64]) -> String {
     values.iter().map(u64::to_string).collect::<Vec<_>>().join(" or ")
@@ -41,6 +63,8 @@ mod tests {
         assert_eq!(nearest_divisors(288, 90, |_| true), [72, 96]);
         assert_eq!(nearest_divisors(288, 90, |ep| 64 % ep == 0), [32]);
         assert_eq!(divisors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
+        assert_eq!(gcd(96, 64), 32);
+        assert_eq!(some(&divisors(45)), "1, 3, 5, 9, 15 or 45");
         assert_eq!(nearest_multiples(192, 200), [192, 384]);
         assert_eq!(nearest_multiples(192, 100), [192]);
     }

@@ -11,16 +11,24 @@ use std::collections::BTreeMap;
 
 /// Holds `recipe` against the rules on architectures and the names of their tensors.
 pub fn check(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
-    let layers = recipe.model.blocks.iter().map(|layer| (layer.attention_name.as_str(), &layer.attention));
-    let mtp = recipe.model.mtp.iter().map(|mtp| ("mtp", &mtp.attention));
-    let attentions: BTreeMap<_, _> = mtp.chain(layers).collect();
-    for (name, attention) in attentions {
+    for (name, attention) in attentions(recipe) {
         let at = format!("model.attention {name}");
         heads(&at, name, attention, origins, sink);
         rope(&at, name, attention, origins, sink);
     }
-    top_k(recipe, origins, sink);
     names(recipe, origins, sink);
+}
+
+/// The kinds of attention in use, by name; that of multi-token prediction as `mtp`.
+pub fn attentions(recipe: &Recipe) -> BTreeMap<&str, &Attention> {
+    let mtp = recipe.model.mtp.iter().map(|mtp| ("mtp", &mtp.attention));
+    mtp.chain(trained_attentions(recipe)).collect()
+}
+
+/// The kinds of attention in the layers that are trained, by name.
+pub fn trained_attentions(recipe: &Recipe) -> BTreeMap<&str, &Attention> {
+    let layers = recipe.model.blocks.iter();
+    layers.map(|layer| (layer.attention_name.as_str(), &layer.attention)).collect()
 }
 
 /// Each head of keys and values serves the same number of query heads.
@@ -56,21 +64,6 @@ fn rope(at: &str, name: &str, attention: &Attention, origins: &Origins, sink: &m
             .label(origins.nearest(&format!("{at}.rope.scaling.low")), "the stretched end")
             .label(origins.span(&format!("{at}.rope.scaling.high")), "the kept end");
         sink.push(problem.help("wavelengths from `original / high` to `original / low` are interpolated"));
-    }
-}
-
-/// A token goes to different experts.
-fn top_k(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
-    for (name, moe) in moe_blocks(recipe) {
-        if moe.top_k <= moe.experts {
-            continue;
-        }
-        let message = format!("`top_k` = {} of only {} experts in `{name}`", moe.top_k, moe.experts);
-        let at = format!("model.moe {name}");
-        let problem = Diagnostic::error("step::model::top_k", message)
-            .label(origins.nearest(&format!("{at}.top_k")), format!("{} experts a token", moe.top_k))
-            .label(origins.span(&format!("{at}.experts")), format!("{} experts", moe.experts));
-        sink.push(problem.help(format!("`top_k` is at most {}", moe.experts)));
     }
 }
 

@@ -1,19 +1,22 @@
-//! Rules on how work is divided over devices.
+//! Rules on how work is divided over devices: the mesh, and what its axes divide.
 
 use super::divide::{divisors, either, nearest_divisors};
-use crate::base::DType;
 use crate::diag::{Diagnostic, Sink};
 use crate::recipe::origins::Origins;
 use crate::recipe::schema::model::{Ffn, Moe};
 use crate::recipe::schema::recipe::Recipe;
 use std::collections::BTreeMap;
 
-/// Holds `recipe` against the rules on the division of work.
-pub fn check(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
+/// Holds `recipe` against the rules on the division of work. False where its axes do not even tile the devices, so
+/// that nothing can be said about the ranks of any of them.
+pub fn check(recipe: &Recipe, origins: &Origins, sink: &mut Sink) -> bool {
+    let tiled = mesh(recipe, origins, sink);
     experts(recipe, origins, sink);
-    groups(recipe, origins, sink);
-    fsdp(recipe, origins, sink);
-    precision(recipe, origins, sink);
+    if tiled {
+        groups(recipe, origins, sink);
+        fsdp(recipe, origins, sink);
+    }
+    tiled
 }
 
 /// The kinds of expert layers in use, by name; that of multi-token prediction as `mtp`.
@@ -27,9 +30,69 @@ pub fn moe_blocks(recipe: &Recipe) -> BTreeMap<&str, &Moe> {
     blocks.collect()
 }
 
+/// The axes of `keys` that are longer than 1, multiplied: `` `tp` × `pp` = 2 × 4 = 8 ``.
+pub fn product(recipe: &Recipe, keys: &[&str]) -> String {
+    let axes: Vec<_> = axes(recipe).into_iter().filter(|(key, n)| *n > 1 && keys.contains(key)).collect();
+    let names: Vec<_> = axes.iter().map(|(key, _)| format!("`{key}`")).collect();
+    let sizes: Vec<_> = axes.iter().map(|(_, n)| n.to_string()).collect();
+    let whole: u128 = axes.iter().map(|(_, n)| u128::from(*n)).product();
+    match axes.as_slice() {
+        [_] => format!("{} = {whole}", names[0]),
+        _ => format!("{} = {} = {whole}", names.join(" × "), sizes.join(" × ")),
+    }
+}
+
+fn axes(recipe: &Recipe) -> [(&'static str, u64); 3] {
+    let parallel = &recipe.parallel;
+    [("tp", parallel.tp), ("cp", parallel.cp), ("pp", parallel.pp)]
+}
+
+/// Tensor, context and pipeline parallelism leave a whole number of ranks for data.
+fn mesh(recipe: &Recipe, origins: &Origins, sink: &mut Sink) -> bool {
+    let devices = recipe.cluster.devices();
+    let whole: u128 = axes(recipe).iter().map(|(_, n)| u128::from(*n)).product();
+    if u128::from(devices).is_multiple_of(whole) {
+        return true;
+    }
+    let keys = ["tp", "cp", "pp"];
+    let message = format!("{} does not divide the {devices} devices", product(recipe, &keys));
+    let mut problem = Diagnostic::error("step::parallel::mesh", message);
+    // The longest axis is the one that most likely has to give.
+    let mut long: Vec<_> = axes(recipe).into_iter().filter(|(_, n)| *n > 1).collect();
+    long.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    for (key, n) in &long {
+        let place = origins.nearest(&format!("parallel.{key}"));
+        problem = problem.label(place, format!("`{key}` is {n}"));
+    }
+    problem = problem.label(origins.nearest("cluster.nodes"), format!("{devices} devices"));
+    let advice = long.iter().find_map(|(key, n)| {
+        let others = whole / u128::from(*n);
+        let room = u128::from(devices).is_multiple_of(others).then(|| u128::from(devices) / others)?;
+        let fits = nearest_divisors(u64::try_from(room).ok()?, *n, |_| true);
+        Some(format!("`{key}` must divide {room}: nearest {}", either(&fits)))
+    });
+    sink.push(
+        problem.help(
+            advice.unwrap_or_else(|| {
+                format!("the product must divide {devices}; the rest are the ranks of data")
+            }),
+        ),
+    );
+    false
+}
+
+/// The ranks of a stage in words.
+fn stage(recipe: &Recipe) -> String {
+    let ranks = recipe.parallel.stage_ranks(&recipe.cluster);
+    match recipe.parallel.pp {
+        1 => format!("the {ranks} devices"),
+        pp => format!("the {ranks} devices of a stage, {} / {pp} `pp`", recipe.cluster.devices()),
+    }
+}
+
 /// Every rank of an expert group holds the same number of whole experts.
 fn experts(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
-    let (ep, devices) = (recipe.parallel.ep, recipe.cluster.devices());
+    let (ep, devices) = (recipe.parallel.ep, recipe.parallel.stage_ranks(&recipe.cluster));
     let place = origins.nearest("parallel.ep");
     let blocks = moe_blocks(recipe);
     if blocks.is_empty() && ep > 1 {
@@ -53,16 +116,15 @@ fn experts(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
         if let Some(source) = origins.span(&format!("model.moe {name}.experts")) {
             problem = problem.label(source, format!("{experts} experts"));
         }
-        sink.push(problem.help(format!(
-            "`ep` must divide {experts} and the {devices} devices: nearest {}",
-            either(&fits)
-        )));
+        let help = format!("`ep` must divide {experts} and {}: nearest {}", stage(recipe), either(&fits));
+        sink.push(problem.help(help));
     }
 }
 
-/// Expert groups tile the devices.
+/// Expert groups tile the devices of a stage, whatever else divides them: the ranks of `tp` and `cp` are folded in.
 fn groups(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
-    let (ep, ep_fsdp, devices) = (recipe.parallel.ep, recipe.parallel.ep_fsdp, recipe.cluster.devices());
+    let (ep, ep_fsdp) = (recipe.parallel.ep, recipe.parallel.ep_fsdp);
+    let devices = recipe.parallel.stage_ranks(&recipe.cluster);
     let product = ep.checked_mul(ep_fsdp);
     if product.is_some_and(|product| devices.is_multiple_of(product)) {
         return;
@@ -70,13 +132,14 @@ fn groups(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
     let size = product.map_or_else(|| "too large a number".to_owned(), |product| product.to_string());
     let problem = Diagnostic::error(
         "step::parallel::ep_devices",
-        format!("`ep` × `ep_fsdp` = {ep} × {ep_fsdp} = {size} does not divide the {devices} devices"),
+        format!("`ep` × `ep_fsdp` = {ep} × {ep_fsdp} = {size} does not divide {}", stage(recipe)),
     );
     let ep_fsdp_place = origins.span("parallel.ep_fsdp");
     let problem = problem
         .label(ep_fsdp_place.or_else(|| origins.nearest("parallel.ep")), format!("{size} devices in a group"))
         .label(origins.span("parallel.ep").filter(|_| ep_fsdp_place.is_some()), format!("`ep` is {ep}"))
-        .label(origins.nearest("cluster.nodes"), format!("{devices} devices"));
+        .label(origins.span("parallel.pp"), format!("`pp` is {}", recipe.parallel.pp))
+        .label(origins.nearest("cluster.nodes"), format!("{} devices", recipe.cluster.devices()));
     sink.push(if devices.is_multiple_of(ep) {
         let fits: Vec<_> = divisors(devices / ep).iter().rev().take(4).rev().copied().collect();
         problem.help(format!("with `ep = {ep}`, `ep_fsdp` can be {}", either(&fits)))
@@ -86,35 +149,27 @@ fn groups(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
     });
 }
 
-/// Shards, and the replicas of hybrid sharding, tile the devices.
+/// Shards, and the replicas of hybrid sharding, tile the ranks of data and context.
 fn fsdp(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
     let (fsdp, devices) = (recipe.parallel.fsdp, recipe.cluster.devices());
-    if devices.is_multiple_of(fsdp) {
+    let ranks = recipe.parallel.data_ranks(&recipe.cluster) * recipe.parallel.cp;
+    if ranks.is_multiple_of(fsdp) {
         return;
     }
-    let message = format!("`fsdp` = {fsdp} does not divide the {devices} devices");
-    let problem = Diagnostic::error("step::parallel::fsdp_devices", message)
-        .label(origins.nearest("parallel.fsdp"), format!("{fsdp} shards"))
-        .label(origins.nearest("cluster.nodes"), format!("{devices} devices"));
-    let fits = nearest_divisors(devices, fsdp, |_| true);
-    sink.push(problem.help(format!("`fsdp` must divide {devices}: nearest {}", either(&fits))));
-}
-
-/// Nothing is summed or kept in less precision than it is computed in.
-fn precision(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
-    let precision = &recipe.parallel.precision;
-    let params = precision.params;
-    let kept = [("reduce", precision.reduce, "summed"), ("optimizer", precision.optimizer, "updated")];
-    for (key, dtype, done) in kept {
-        let mixed_halves = dtype.size() == params.size() && dtype != params;
-        if dtype.size() > params.size() || (dtype == params && (dtype != DType::F16 || key == "reduce")) {
-            continue;
+    let of = match ranks == devices {
+        true => format!("the {devices} devices"),
+        false => {
+            let others = product(recipe, &["tp", "pp"]);
+            format!("the {ranks} ranks of data and context: {devices} devices over {others}")
         }
-        let why = if mixed_halves { "another range" } else { "less precision" };
-        let message = format!("`{key}` = {dtype} loses what is computed in {params}");
-        let problem = Diagnostic::error("step::parallel::precision", message)
-            .label(origins.nearest(&format!("parallel.precision.{key}")), format!("{done} with {why}"))
-            .label(origins.span("parallel.precision.params"), format!("parameters are {params}"));
-        sink.push(problem.help(format!("write `{key} = f32`")));
+    };
+    let message = format!("`fsdp` = {fsdp} does not divide {of}");
+    let mut problem = Diagnostic::error("step::parallel::fsdp_devices", message)
+        .label(origins.nearest("parallel.fsdp"), format!("{fsdp} shards"));
+    for (key, n) in axes(recipe).into_iter().filter(|(key, n)| *key != "cp" && *n > 1) {
+        problem = problem.label(origins.span(&format!("parallel.{key}")), format!("`{key}` is {n}"));
     }
+    problem = problem.label(origins.nearest("cluster.nodes"), format!("{devices} devices"));
+    let fits = nearest_divisors(ranks, fsdp, |_| true);
+    sink.push(problem.help(format!("`fsdp` must divide {ranks}: nearest {}", either(&fits))));
 }

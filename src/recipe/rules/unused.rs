@@ -1,9 +1,10 @@
 //! Names that nothing uses.
 
 use crate::diag::{Diagnostic, Sink};
-use crate::recipe::layers::uses;
+use crate::recipe::layers::{words, words_of_stmt};
 use crate::recipe::load::Source;
 use crate::syntax::tree::{Item, Let, Stmt};
+use std::collections::HashSet;
 
 /// Warns of every `let` of the user's files that no expression mentions.
 pub fn unused_lets(files: &[Source], sink: &mut Sink) {
@@ -17,17 +18,21 @@ pub fn unused_lets(files: &[Source], sink: &mut Sink) {
             }
         }
     }
-    for item in lets {
-        let name = item.name.text.as_str();
-        let used = files.iter().flat_map(|file| &file.tree.items).any(|other| match other {
-            Item::Let(other) => uses(&other.value, name),
-            Item::Block(block) => mentioned(block.stmts(), name),
-            Item::Use { .. } => false,
-        });
-        if !used {
-            let problem = Diagnostic::warning("step::recipe::unused_let", format!("`{name}` is never used"));
-            sink.push(problem.label(item.name.span, "unused").help("remove it"));
+    let mut used = HashSet::new();
+    for item in files.iter().flat_map(|file| &file.tree.items) {
+        let mut visit = |word| {
+            used.insert(word);
+        };
+        match item {
+            Item::Let(item) => words(&item.value, &mut visit),
+            Item::Block(block) => block.stmts().iter().for_each(|stmt| words_of_stmt(stmt, &mut visit)),
+            Item::Use { .. } => {}
         }
+    }
+    for item in lets.into_iter().filter(|item| !used.contains(item.name.text.as_str())) {
+        let message = format!("`{}` is never used", item.name.text);
+        let problem = Diagnostic::warning("step::recipe::unused_let", message);
+        sink.push(problem.label(item.name.span, "unused").help("remove it"));
     }
 }
 
@@ -43,8 +48,4 @@ fn lets_in<'t>(stmts: &'t [Stmt], lets: &mut Vec<&'t Let>) {
             Stmt::Attr { .. } | Stmt::Require { .. } => {}
         }
     }
-}
-
-fn mentioned(stmts: &[Stmt], name: &str) -> bool {
-    stmts.iter().any(|stmt| crate::recipe::layers::mentions(stmt, name))
 }

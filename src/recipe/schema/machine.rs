@@ -47,6 +47,8 @@ block! {
         flops_bf16: f64 { unit("FLOP/s"), more_than(0.0) },
         /// Peak of dense matrix products in f32.
         flops_f32: f64 { unit("FLOP/s"), more_than(0.0) } = flops_bf16 / 4,
+        /// Whether it multiplies matrices of f32 at all.
+        matmul_f32: bool = true,
         /// What of the peaks is reached in practice.
         efficiency: Efficiency,
     }

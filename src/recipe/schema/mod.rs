@@ -12,7 +12,9 @@ pub mod parallel;
 pub mod recipe;
 pub mod train;
 mod types;
+mod walk;
 
 pub use types::{
     BlockSchema, Bound, ChoiceSchema, ChoiceWord, Doc, Facts, FieldSchema, Title, Type, WordSchema,
 };
+pub use walk::{Place, path_of, places};

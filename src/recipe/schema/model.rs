@@ -217,6 +217,14 @@ block! {
         scale: f64 { more_than(0.0) } = 1.0,
         /// In what precision logits are computed.
         precision: DType = f32,
+        /// Groups of experts that a token chooses from first; divides the experts.
+        groups: u64 { unit("groups"), at_least(1.0) } = 1,
+        /// Groups a token keeps to, those whose two best scores add up to most.
+        top_groups: u64 { unit("groups"), at_least(1.0) } = groups,
+        /// Weight of the loss that evens out the load of experts; 0 for none.
+        aux_loss: f64 { at_least(0.0) } = 0.0,
+        /// What a step adds to the bias of an expert that got too few tokens, and takes from one that got too many.
+        bias_update: f64 { at_least(0.0) } = 0.0,
     }
 }
 

@@ -1,19 +1,17 @@
-//! Matrix products: `out (+)= op(a) · op(b)` on row-major slices, and on strided views for the tiles of
-//! attention.
-//!
-//! The product itself is `gemm-f32`'s, on one thread; large products are cut here into blocks of the result,
-//! so that every thread packs only the operands of its own blocks. The order of the sums over `k` does not
-//! depend on the cut.
+//! The products that the other kernels call, and how a large one is shared between threads: the result is cut into
+//! blocks, `k` never.
 
-use super::parallel::{Shared, run};
-use gemm_common::Parallelism;
-use gemm_f32::gemm::f32::get_gemm_fn;
+use super::super::parallel::{Shared, run};
+#[cfg(target_arch = "x86_64")]
+use super::super::simd::{LEVEL, Level};
+use super::block;
+use super::tile::Kernel;
 use rayon::prelude::*;
 
 /// Multiplications a thread should have at least to be worth waking.
 const WORTH_A_TASK: usize = 1 << 19;
 
-/// Rows and columns of the smallest block. Below 65 x 65 the product would cut `k` at other places.
+/// Rows and columns of the smallest block: below, packing and waking cost more than they share.
 const LEAST_BLOCK: usize = 96;
 
 /// A matrix inside a slice: element (i, j) is `data[i * row + j * col]`.
@@ -36,11 +34,11 @@ impl<'a> View<'a> {
     }
 
     /// The matrix without its first rows and columns.
-    fn from(self, row: usize, col: usize) -> Self {
+    pub(super) fn from(self, row: usize, col: usize) -> Self {
         View { data: &self.data[row * self.row + col * self.col..], ..self }
     }
 
-    fn check(&self, rows: usize, cols: usize) {
+    pub(super) fn check(&self, rows: usize, cols: usize) {
         if rows > 0 && cols > 0 {
             let last = (rows - 1) * self.row + (cols - 1) * self.col;
             assert!(last < self.data.len(), "a {rows}x{cols} view needs {last} < {}", self.data.len());
@@ -100,7 +98,7 @@ pub fn matmul_strided(
 ///
 /// # Safety
 /// The [m, n] block at `out` must be valid for writes and used by nobody else during the call.
-pub(super) unsafe fn product(
+pub(in super::super) unsafe fn product(
     out: *mut f32,
     stride: usize,
     a: View<'_>,
@@ -112,31 +110,28 @@ pub(super) unsafe fn product(
     let [m, n, k] = size;
     a.check(m, k);
     b.check(k, n);
-    // The kernel writes column-major results: outᵀ = bᵀ · aᵀ. In its terms `alpha` scales the old result.
-    // SAFETY: the views were checked, and the caller vouches for `out`.
-    unsafe {
-        get_gemm_fn()(
-            n,
-            m,
-            k,
-            out,
-            stride as isize,
-            1,
-            accumulate,
-            b.data.as_ptr(),
-            b.row as isize,
-            b.col as isize,
-            a.data.as_ptr(),
-            a.row as isize,
-            a.col as isize,
-            1.0,
-            factor,
-            false,
-            false,
-            false,
-            Parallelism::None,
-        );
+    if k == 0 {
+        if !accumulate {
+            for i in 0..m {
+                // SAFETY: rows of `out`.
+                unsafe { std::slice::from_raw_parts_mut(out.add(i * stride), n) }.fill(0.0);
+            }
+        }
+        return;
     }
+    // SAFETY: the views were checked, the kernel fits this CPU, and the caller vouches for `out`.
+    unsafe { block::product(kernel(), out, stride, a, b, size, factor, accumulate) }
+}
+
+/// The tiles for this CPU.
+pub(super) fn kernel() -> &'static Kernel {
+    #[cfg(target_arch = "x86_64")]
+    match *LEVEL {
+        Level::Avx512 => return &super::avx512::KERNEL,
+        Level::Avx2 => return &super::avx2::KERNEL,
+        Level::Baseline => {}
+    }
+    &super::portable::KERNEL
 }
 
 /// Into how many blocks of rows and of columns to cut a result, for twice as many blocks as threads.
@@ -146,7 +141,7 @@ fn cut(m: usize, n: usize, k: usize, threads: usize) -> (usize, usize) {
     if threads == 1 || wanted == 1 {
         return (1, 1);
     }
-    // Columns first: `b` is what gets packed.
+    // Columns first: only `b` gets packed, and blocks of rows would each pack all of it.
     let cols = (n / LEAST_BLOCK).clamp(1, wanted);
     let rows = (m / LEAST_BLOCK).clamp(1, wanted.div_ceil(cols));
     (rows, cols)
@@ -160,7 +155,7 @@ fn part(n: usize, parts: usize, index: usize) -> std::ops::Range<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{close, random, same_for_any_threads};
+    use super::super::super::testing::{close, random, same_for_any_threads};
     use super::*;
 
     fn naive(a: &[f32], b: &[f32], [m, n, k]: [usize; 3], trans_a: bool, trans_b: bool) -> Vec<f64> {

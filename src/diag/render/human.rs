@@ -1,72 +1,25 @@
-//! Diagnostics as text. The only file that knows miette.
+//! Diagnostics for people at a terminal. The only file that knows miette.
 //!
-//! In: diagnostics and the texts they point into. Out: one string, in the form a person at a terminal, an editor's problem
-//! matcher or a program reads. Places outside their text are clamped to it; nothing here fails.
+//! A place outside its text is clamped to it, and what commands the terminal is not printed; nothing here fails.
 
-use super::{Diagnostic, Fix, Label, Severity};
-use crate::base::{FileId, SourceMap, Span};
+use super::{Style, short::short, summary};
+use crate::base::{FileId, SourceMap};
+use crate::diag::{Diagnostic, Fix, Label, Severity};
 use miette::{
     GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents, SourceCode,
 };
 use miette::{SourceSpan, SpanContents, ThemeStyles};
-use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt;
 
 /// Columns below which source snippets cannot be laid out.
 const LEAST_WIDTH: usize = 40;
 
-/// Who reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Snippets with the places underlined, and a count at the end.
-    Human,
-    /// `path:line:col: error[code]: message`, a line each.
-    Short,
-    /// One JSON object a line.
-    Json,
-}
+/// How many diagnostics people are shown with their source text: nobody reads on, and each costs a snippet.
+const SHOWN: usize = 50;
 
-/// What the terminal can show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    pub color: bool,
-    /// Columns.
-    pub width: usize,
-    pub unicode: bool,
-}
-
-/// Renders diagnostics in the given order; the empty string for none.
-pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, format: Format, style: Style) -> String {
-    match format {
-        Format::Human => human(diagnostics, sources, style),
-        Format::Short => diagnostics.iter().map(|d| short(d, sources) + "\n").collect(),
-        Format::Json => diagnostics.iter().map(|d| json(d, sources) + "\n").collect(),
-    }
-}
-
-/// `2 errors, 1 warning`; the empty string for none.
-pub fn summary(diagnostics: &[Diagnostic]) -> String {
-    let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
-    let part = |n: usize, word: &str| match n {
-        0 => None,
-        1 => Some(format!("1 {word}")),
-        n => Some(format!("{n} {word}s")),
-    };
-    let parts = [part(count(Severity::Error), "error"), part(count(Severity::Warning), "warning")];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn word(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    }
-}
-
-// ---- for people
-
-fn human(diagnostics: &[Diagnostic], sources: &SourceMap, style: Style) -> String {
+/// Snippets with the places underlined, and a count at the end.
+pub(super) fn human(diagnostics: &[Diagnostic], sources: &SourceMap, style: Style) -> String {
     let mut theme = if style.unicode { GraphicalTheme::unicode() } else { GraphicalTheme::ascii() };
     if !style.color {
         theme.styles = ThemeStyles::none();
@@ -76,7 +29,7 @@ fn human(diagnostics: &[Diagnostic], sources: &SourceMap, style: Style) -> Strin
         .with_links(false)
         .without_syntax_highlighting();
     let mut out = String::new();
-    for diagnostic in diagnostics {
+    for diagnostic in diagnostics.iter().take(SHOWN) {
         // Writing to a string fails only where a formatter does; the short form is then what is left to show.
         let start = out.len();
         let reports = Report::all(diagnostic, sources);
@@ -86,6 +39,9 @@ fn human(diagnostics: &[Diagnostic], sources: &SourceMap, style: Style) -> Strin
         }
         out.truncate(out.trim_end().len());
         out += "\n\n";
+    }
+    if let Some(more) = diagnostics.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        out += &format!("… and {more} more; `--format short` shows all\n\n");
     }
     if !diagnostics.is_empty() {
         out += &summary(diagnostics);
@@ -260,72 +216,4 @@ impl SourceCode for Text<'_> {
             found.line_count(),
         )))
     }
-}
-
-// ---- for programs
-
-fn short(diagnostic: &Diagnostic, sources: &SourceMap) -> String {
-    let message = diagnostic.message.replace('\n', " ");
-    let what = format!("{}[{}]: {message}", word(diagnostic.severity), diagnostic.code);
-    match diagnostic.labels.first() {
-        Some(label) => {
-            let (line, column) = sources.line_col(label.span);
-            format!("{}:{line}:{column}: {what}", sources.path(label.span.file))
-        }
-        None => what,
-    }
-}
-
-#[derive(Serialize)]
-struct JsonDiagnostic<'a> {
-    code: &'a str,
-    severity: &'a str,
-    message: &'a str,
-    #[serde(flatten)]
-    place: Option<JsonPlace<'a>>,
-    labels: Vec<JsonText<'a>>,
-    help: Option<&'a str>,
-    fix: Option<JsonText<'a>>,
-}
-
-/// A label, or the replacement of a fix.
-#[derive(Serialize)]
-struct JsonText<'a> {
-    #[serde(flatten)]
-    place: JsonPlace<'a>,
-    text: &'a str,
-}
-
-/// Lines and columns count from 1, columns in characters; the end is the place behind the last character.
-#[derive(Serialize)]
-struct JsonPlace<'a> {
-    path: &'a str,
-    line: usize,
-    column: usize,
-    end: JsonEnd,
-}
-
-#[derive(Serialize)]
-struct JsonEnd {
-    line: usize,
-    column: usize,
-}
-
-fn json(diagnostic: &Diagnostic, sources: &SourceMap) -> String {
-    let place = |span: Span| {
-        let ((line, column), (end_line, end_column)) = (sources.line_col(span), sources.end_line_col(span));
-        let end = JsonEnd { line: end_line, column: end_column };
-        JsonPlace { path: sources.path(span.file), line, column, end }
-    };
-    let object = JsonDiagnostic {
-        code: diagnostic.code,
-        severity: word(diagnostic.severity),
-        message: &diagnostic.message,
-        place: diagnostic.labels.first().map(|label| place(label.span)),
-        labels: diagnostic.labels.iter().map(|l| JsonText { place: place(l.span), text: &l.text }).collect(),
-        help: diagnostic.help.as_deref(),
-        fix: diagnostic.fix.as_ref().map(|fix| JsonText { place: place(fix.span), text: &fix.text }),
-    };
-    // Strings and numbers only: there is nothing in it that JSON cannot say.
-    serde_json::to_string(&object).unwrap_or_default()
 }

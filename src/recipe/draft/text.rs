@@ -1,0 +1,217 @@
+//! The text of a draft, in the layout of the shipped recipes.
+
+use super::LibraryModel;
+use crate::recipe::{Ffn, Model, Moe};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The cluster that drafts are written for; it stands in the library.
+const CLUSTER: &str = "atlas_a3";
+
+/// A recipe before its machine is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    /// The name of the recipe.
+    pub name: String,
+    /// What it was made from, for the head of the file.
+    pub about: String,
+    /// The model of the library that it begins with.
+    pub base: LibraryModel,
+    /// What is changed in the model, line by line.
+    pub overrides: Vec<String>,
+    /// A Hugging Face folder, as the recipe will name it.
+    pub weights: Option<String>,
+    /// The folder holds a tokenizer as well.
+    pub tokenizer: bool,
+}
+
+impl Draft {
+    /// A recipe that trains a model of the library as it is.
+    pub fn of(name: &str, base: LibraryModel) -> Self {
+        Draft {
+            name: name.to_owned(),
+            about: base.about.to_owned(),
+            base,
+            overrides: Vec::new(),
+            weights: None,
+            tokenizer: false,
+        }
+    }
+
+    /// The least recipe with this model, from which its architecture can be resolved.
+    pub fn sketch(&self) -> String {
+        sketch(self)
+    }
+
+    /// The whole recipe for `nodes` nodes of a cluster with `devices` devices each; `model` is its resolved architecture.
+    pub fn text(&self, model: &Model, nodes: u64, devices: u64) -> String {
+        recipe(self, model, nodes, devices)
+    }
+}
+
+fn sketch(draft: &Draft) -> String {
+    let mut out = format!("use \"{}\"\n\nrecipe {} {{\n", draft.base.file, draft.name);
+    model(&mut out, draft);
+    out += "  cluster cpu { devices = 1 }\n";
+    out += "  data { source text { path = \"data\" }, tokenizer = \"data\", sequence = 1 }\n";
+    out + "  train { steps = 1, optimizer adamw { lr = 1e-3 } }\n}\n"
+}
+
+fn recipe(draft: &Draft, architecture: &Model, nodes: u64, devices: u64) -> String {
+    let name = &draft.name;
+    let mut out = format!("// {name}: {}\n", draft.about);
+    out += "//\n";
+    let _ = writeln!(
+        out,
+        "// `stepc check` holds this file against the rules, `stepc plan` shows memory and communication of a device, `stepc run`"
+    );
+    let _ = writeln!(out, "// trains. Every field may be changed; `docs/reference.md` lists all there are.");
+    let _ = writeln!(out, "use \"{}\"\nuse \"devices/atlas.step\"\n\nrecipe {name} {{", draft.base.file);
+    model(&mut out, draft);
+    let _ = writeln!(out, "\n  // {devices} devices a node; `cluster.devices` is the number of all.");
+    let _ = writeln!(out, "  cluster {CLUSTER} {{ nodes = {nodes} }}\n");
+    parallel(&mut out, architecture, nodes * devices);
+    data(&mut out, draft);
+    train(&mut out, name);
+    laptop(&mut out, architecture);
+    out + "}\n"
+}
+
+fn model(out: &mut String, draft: &Draft) {
+    let _ = writeln!(out, "  model {} {{", draft.base.name);
+    let weights = match &draft.weights {
+        Some(folder) => format!("{folder:?}"),
+        None => "scratch".to_owned(),
+    };
+    let comment =
+        if draft.weights.is_some() { "or `scratch`" } else { "or a Hugging Face folder, read in place" };
+    fields(
+        out,
+        4,
+        &[("weights", &weights, comment), ("init", "meta", "shapes only until a rank has its own shard")],
+    );
+    if !draft.overrides.is_empty() {
+        out.push('\n');
+    }
+    for line in &draft.overrides {
+        let _ = writeln!(out, "    {line}");
+    }
+    *out += "  }\n";
+}
+
+fn parallel(out: &mut String, model: &Model, devices: u64) {
+    *out += "  parallel {\n";
+    let recompute = ("recompute", "none", "`full` keeps less and computes more");
+    match experts(model) {
+        Some(experts) => {
+            let ep = gcd(experts, devices);
+            let (ep, comment) = (ep.to_string(), format!("{} of {experts} experts a rank", experts / ep));
+            fields(out, 4, &[("ep", &ep, &comment), recompute]);
+        }
+        None => fields(out, 4, &[recompute]),
+    }
+    *out += "    precision { params = bf16, reduce = f32, optimizer = f32 }\n  }\n\n";
+}
+
+fn data(out: &mut String, draft: &Draft) {
+    *out += "  data {\n    source text { path = \"data/*.jsonl\", column = \"text\" }\n";
+    let (tokenizer, comment) = if draft.tokenizer {
+        ("model.weights", "the folder that holds `tokenizer.json`")
+    } else {
+        ("\"data/tokenizer.json\"", "of Hugging Face, with at most `model.vocab` tokens")
+    };
+    let rows = [
+        ("tokenizer", tokenizer, comment),
+        ("sequence", "4Ki", "tokens"),
+        ("pack", "documents", "attention never crosses a document"),
+    ];
+    fields(out, 4, &rows);
+    *out += "  }\n\n";
+}
+
+fn train(out: &mut String, name: &str) {
+    *out += "  train {\n";
+    let rows = [
+        ("steps", "1000", "of the optimizer"),
+        ("global_batch", "cluster.devices", "sequences a step, all devices together"),
+        ("micro_batch", "1", "sequences a device at a time; accumulation follows"),
+    ];
+    fields(out, 4, &rows);
+    *out += "    optimizer adamw { lr = 3e-4, betas = [0.9, 0.95], weight_decay = 0.1 }\n";
+    *out += "    schedule cosine { warmup = 100, min_lr = 3e-5 }\n";
+    fields(
+        out,
+        4,
+        &[("clip", "1.0", "largest norm of the gradient"), ("seed", "42", "of weights and order of data")],
+    );
+    let _ = write!(out, "  }}\n\n  checkpoint {{ dir = \"output/{name}\", every = 500, keep = 3 }}\n\n");
+}
+
+/// The same architecture at a size that trains on two ranks of a laptop.
+fn laptop(out: &mut String, model: &Model) {
+    *out += "  // The same architecture at laptop size, taken where no NPU is found.\n";
+    *out += "  profile laptop for cpu {\n    cluster cpu { devices = 2 }\n    model {\n";
+    *out += "      weights = scratch\n";
+    let _ = writeln!(out, "      vocab = 4096, hidden = 128, layers = {}", model.layers.min(8));
+    let attention = model.blocks.iter().map(|layer| (&layer.attention_name, &layer.attention));
+    for (name, block) in attention.collect::<BTreeMap<_, _>>() {
+        let kv_heads = if block.heads == block.kv_heads { 4 } else { 2 };
+        let window = block.window.map_or_else(String::new, |window| format!(", window = {}", window.min(64)));
+        let _ = writeln!(
+            out,
+            "      attention {name} {{ heads = 4, kv_heads = {kv_heads}, head_dim = 32{window} }}"
+        );
+    }
+    let ffn = model.blocks.iter().map(|layer| (&layer.ffn_name, &layer.ffn));
+    let mut sparse = false;
+    for (name, block) in ffn.collect::<BTreeMap<_, _>>() {
+        let _ = match block {
+            Ffn::Dense(_) => writeln!(out, "      mlp {name} {{ inner = 352 }}"),
+            Ffn::Moe(moe) => {
+                sparse = true;
+                writeln!(out, "      moe {name} {{ {} }}", small_experts(moe))
+            }
+        };
+    }
+    if model.mtp.is_some() {
+        *out += "      mtp { layers = 0 }\n";
+    }
+    let experts = if sparse { ", ep = 2, ep_fsdp = 1" } else { "" };
+    let _ = writeln!(out, "    }}\n    parallel {{\n      fsdp = 2{experts}, prefetch = 0");
+    *out += "      precision { params = f32 }\n    }\n";
+    *out += "    data {\n      tokenizer = \"data/tokenizer.json\"\n      sequence  = 256\n    }\n";
+    *out += "    train {\n      steps = 60, global_batch = 8\n      optimizer adamw { lr = 3e-3 }\n";
+    *out +=
+        "      schedule cosine { warmup = 6, min_lr = 3e-4 }\n    }\n    checkpoint { every = 60 }\n  }\n";
+}
+
+fn small_experts(moe: &Moe) -> String {
+    // Two ranks hold the same number of them.
+    let experts = (moe.experts - moe.experts % 2).clamp(2, 16);
+    let top_k = moe.top_k.min(4).min(experts);
+    let shared = if moe.shared.is_some() { ", shared { inner = 64 }" } else { "" };
+    format!("experts = {experts}, top_k = {top_k}, inner = 64{shared}")
+}
+
+/// The number that divides the experts of every kind of layer that has some.
+fn experts(model: &Model) -> Option<u64> {
+    let ffn = model.blocks.iter().map(|layer| &layer.ffn).chain(model.mtp.iter().map(|mtp| &mtp.ffn));
+    let counts = ffn.filter_map(|ffn| match ffn {
+        Ffn::Moe(moe) => Some(moe.experts),
+        Ffn::Dense(_) => None,
+    });
+    counts.reduce(gcd)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Fields a line each, with their equals signs and their comments in columns.
+fn fields(out: &mut String, indent: usize, rows: &[(&str, &str, &str)]) {
+    let width = |part: fn(&(&str, &str, &str)) -> usize| rows.iter().map(part).max().unwrap_or_default();
+    let (key, value) = (width(|row| row.0.len()), width(|row| row.1.len()));
+    for (name, text, comment) in rows {
+        let _ = writeln!(out, "{:indent$}{name:<key$} = {text:<value$}  // {comment}", "");
+    }
+}

@@ -1,0 +1,54 @@
+//! Files and folders that a recipe names and that are not there.
+//!
+//! Asked only of the machine that runs the recipe: elsewhere nothing can be known of them.
+
+use crate::base::Host;
+use crate::diag::suggest::nearest;
+use crate::diag::{Diagnostic, Sink};
+use crate::recipe::origins::Origins;
+use crate::recipe::schema::model::Weights;
+use crate::recipe::schema::recipe::Recipe;
+use std::path::{Component, Path, PathBuf};
+
+/// Warns of every file or folder of `recipe` that `host` does not have.
+pub fn check(host: &dyn Host, recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
+    let mut named: Vec<(String, &Path)> = Vec::new();
+    if let Weights::Folder(folder) = &recipe.model.weights {
+        named.push(("model.weights".into(), folder));
+    }
+    named.push(("data.tokenizer".into(), &recipe.data.tokenizer));
+    for (name, source) in &recipe.data.sources {
+        named.push((format!("data.source {name}.path"), &source.path));
+    }
+    for (index, (field, path)) in named.iter().enumerate() {
+        let told = named[..index].iter().any(|(_, other)| other == path);
+        let fixed = before_wildcard(path);
+        if told || host.exists(&fixed) {
+            continue;
+        }
+        let missing = first_missing(host, &fixed);
+        let message = format!("there is no `{}`", missing.display());
+        let problem = Diagnostic::warning("step::recipe::path", message)
+            .label(origins.nearest(field), "does not exist on this machine");
+        let folder = missing.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let listed = host.list(folder.unwrap_or(Path::new(".")));
+        let name = missing.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        sink.push(match nearest(&name, listed.iter().map(String::as_str)) {
+            Some(near) => problem.help(format!("did you mean `{near}`?")),
+            None => problem.help("a path is relative to the file that writes it"),
+        });
+    }
+}
+
+/// The part of a path in front of the first `*`, `?` or `[`, whole components only.
+fn before_wildcard(path: &Path) -> PathBuf {
+    let wild = |part: &Component| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+    path.components().take_while(|part| !wild(part)).collect()
+}
+
+/// The shortest part of `path` that is not there.
+fn first_missing(host: &dyn Host, path: &Path) -> PathBuf {
+    let mut parts: Vec<&Path> = path.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
+    parts.reverse();
+    parts.into_iter().find(|part| !host.exists(part)).unwrap_or(path).to_owned()
+}

@@ -1,0 +1,139 @@
+//! `stepc new`: every model of the library and every family of configurations gives a recipe that passes its own check.
+
+use crate::command::Desk;
+use crate::support::snapshot;
+use std::path::Path;
+
+fn golden(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name).join("config.json");
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[track_caller]
+fn passes(desk: &Desk, file: &str) {
+    let ran = desk.run(&["check", file, "--deny", "warnings"]);
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (0, ""),
+        "{}",
+        std::fs::read_to_string(desk.path(file)).unwrap()
+    );
+}
+
+#[test]
+fn every_model_of_the_library_gives_a_recipe() {
+    let desk = Desk::new();
+    let list = desk.run(&["new", "--list"]);
+    let names: Vec<_> = list.out.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"step35_flash") && names.len() >= 4, "{}", list.out);
+    for name in names {
+        let ran = desk.run(&["new", name]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}");
+        passes(&desk, &format!("{name}.step"));
+        let text = std::fs::read_to_string(desk.path(&format!("{name}.step"))).unwrap();
+        assert!(text.contains("for cpu {") && text.lines().filter(|line| line.contains("//")).count() > 8);
+    }
+}
+
+#[test]
+fn recipes_as_they_are_written() {
+    let desk = Desk::new();
+    for (name, folder) in [("llama", "llama"), ("qwen3_moe", "qwen3_moe"), ("step35", "step35")] {
+        desk.write(&format!("{folder}/config.json"), &golden(name));
+        desk.write(&format!("{folder}/model.safetensors"), "");
+        let ran = desk.run(&["new", folder]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}");
+        passes(&desk, &format!("{folder}.step"));
+        let text = std::fs::read_to_string(desk.path(&format!("{folder}.step"))).unwrap();
+        snapshot(&format!("new_{name}"), &text);
+    }
+    assert_eq!(desk.run(&["new", "mine", "--model", "step35_flash", "--output", "deep.step"]).code, 0);
+    snapshot("new_library", &std::fs::read_to_string(desk.path("deep.step")).unwrap());
+}
+
+/// What a configuration says arrives in the model.
+#[test]
+fn sizes_arrive() {
+    let desk = Desk::new();
+    desk.write("tiny/config.json", &golden("step35"));
+    assert_eq!(desk.run(&["new", "tiny"]).code, 0);
+    let value = |path: &str| {
+        let out = desk.run(&["check", "tiny.step", "--why", path]).out;
+        out.lines().next().unwrap_or_default().to_owned()
+    };
+    for wanted in [
+        "model.vocab = 512",
+        "model.hidden = 64",
+        "model.layers = 6",
+        "model.norm.offset = 1.0",
+        "model.attention.full.heads = 4",
+        "model.attention.sliding.heads = 6",
+        "model.attention.sliding.window = 16",
+        "model.attention.full.rope.fraction = 0.5",
+        "model.attention.full.rope.scaling.factor = 2.0",
+        "model.moe.sparse.shared.inner = 40",
+        "model.moe.sparse.router.scale = 3.0",
+        "model.mtp.layers = 0",
+    ] {
+        let (path, _) = wanted.split_once(" = ").unwrap();
+        assert_eq!(value(path), wanted);
+    }
+}
+
+/// A piece of a configuration, and what takes its place.
+type Edit<'e> = (&'e str, &'e str);
+
+#[test]
+fn what_a_recipe_cannot_express_is_refused() {
+    let desk = Desk::new();
+    let edits: &[(&str, &str, &[Edit<'_>])] = &[
+        ("bias", "llama", &[("\"attention_bias\": false", "\"attention_bias\": true")]),
+        ("gelu", "llama", &[("\"silu\"", "\"gelu\"")]),
+        (
+            "yarn",
+            "llama",
+            &[("\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}")],
+        ),
+        ("unknown", "llama", &[("\"vocab_size\"", "\"logit_scale\": 0.5, \"vocab_size\"")]),
+        ("several", "llama", &[("\"mlp_bias\": false", "\"mlp_bias\": true"), ("\"silu\"", "\"relu\"")]),
+        ("missing", "llama", &[("\"vocab_size\": 512,", "")]),
+        ("kind", "llama", &[("\"hidden_size\": 64", "\"hidden_size\": \"wide\"")]),
+        ("family", "llama", &[("\"model_type\": \"llama\"", "\"model_type\": \"mamba\"")]),
+        ("dense", "qwen3_moe", &[("\"mlp_only_layers\": []", "\"mlp_only_layers\": [0]")]),
+        ("gates", "step35", &[("\"sink\": false", "\"sink\": true")]),
+        ("gaps", "step35", &[("\"2,3,4,5\"", "\"2,4\"")]),
+    ];
+    let mut commands = Vec::new();
+    for (name, from, edits) in edits {
+        let mut text = golden(from);
+        for (old, new) in *edits {
+            assert!(text.contains(old), "{name}: {old}");
+            text = text.replacen(old, new, 1);
+        }
+        desk.write(&format!("{name}/config.json"), &text);
+        commands.push(["new", *name]);
+    }
+    desk.write("broken/config.json", "{ \"model_type\": ");
+    desk.write("empty/nothing.txt", "");
+    commands.push(["new", "broken"]);
+    commands.push(["new", "empty"]);
+    commands.push(["new", "step35_flahs"]);
+    commands.push(["new", "zebra"]);
+    let commands: Vec<_> = commands.iter().map(|command| &command[..]).collect();
+    let seen = desk.session(&commands);
+    snapshot("new_refused", &seen);
+    for (name, ..) in edits {
+        assert!(!desk.path(&format!("{name}.step")).exists(), "{name} was written");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let desk = Desk::new();
+    desk.write("llama3_8b.step", "mine");
+    snapshot(
+        "new_exists",
+        &desk.session(&[&["new", "llama3_8b"], &["new", "llama3_8b", "--output", "no/such/folder.step"]]),
+    );
+    assert_eq!(std::fs::read_to_string(desk.path("llama3_8b.step")).unwrap(), "mine");
+}
