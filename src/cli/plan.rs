@@ -5,16 +5,18 @@ use super::exit::Failure;
 use super::session::Session;
 use super::target::read_plan;
 use crate::diag::Diagnostic;
-use crate::plan::{self, Plan, Savings, Task, remedies};
+use crate::plan::{self, Plan, Savings, Task, rules};
 use crate::recipe::{Recipe, Resolved};
-use crate::report::{bytes, diff_page, html_page, plan_page, savings_section, seconds, summary};
+use crate::report::{diff_page, html_page, plan_page, savings_section, summary};
 use std::path::Path;
 
 /// Compiles the recipe, shows the plan and writes it where asked for.
 pub fn plan(session: &mut Session, args: &PlanArgs) -> Result<(), Failure> {
     let (plan, resolved) = read(session, &args.recipe)?;
     if let Some(resolved) = &resolved {
-        fits(session, &plan, resolved);
+        let Resolved { recipe, origins, .. } = resolved;
+        rules::check(recipe, origins, &mut session.sink);
+        rules::fits(recipe, &plan, origins, &mut session.sink);
     }
     let style = session.style();
     match (&args.diff, args.form) {
@@ -60,40 +62,6 @@ fn read(session: &mut Session, args: &RecipeArgs) -> Result<(Plan, Option<Resolv
 
 fn divides_experts(recipe: &Recipe) -> bool {
     recipe.parallel.ep > 1
-}
-
-/// Warns where a device has too little memory, and says which single change would help.
-fn fits(session: &mut Session, plan: &Plan, resolved: &Resolved) {
-    let (peak, memory) = (plan.memory.peak, plan.cluster.device.memory);
-    if peak <= memory {
-        return;
-    }
-    let message = format!(
-        "each device would need {} of the {} that `{}` has",
-        bytes(peak),
-        bytes(memory),
-        plan.cluster.device.name
-    );
-    let mut problem = Diagnostic::warning("step::plan::does_not_fit", message);
-    if let Some((category, most)) = plan.memory.dominating() {
-        let label = format!("{} of it are {}", bytes(most), category.word());
-        problem = problem.label(resolved.origins.nearest("parallel"), label);
-    }
-    let remedies = remedies(&resolved.recipe, peak);
-    let help = match remedies.iter().find(|remedy| remedy.peak <= memory) {
-        Some(fits) => {
-            format!("`{}` would need {}, {} a step", fits.change, bytes(fits.peak), seconds(fits.step))
-        }
-        None => match remedies.iter().min_by_key(|remedy| remedy.peak) {
-            Some(best) => format!(
-                "no single change is enough: `{}` would still need {}; take more devices",
-                best.change,
-                bytes(best.peak)
-            ),
-            None => "shorten `data.sequence` or take more devices".to_owned(),
-        },
-    };
-    session.sink.push(problem.help(help));
 }
 
 /// Writes to a temporary name first, so that a file that is there is either whole or the new one.

@@ -303,7 +303,7 @@ fn a_plan_that_does_not_fit_says_what_would() {
     assert!(fits.err.is_empty() && fits.out.contains("bound by "), "{}\n{}", fits.out, fits.err);
     let run = desk.stepc(&["plan", "small.step", "--set", "data.sequence=512Ki"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
-    for word in ["step::plan::does_not_fit", "parallel {", "`recompute = full` would", "1 warning"] {
+    for word in ["step::plan::memory", "it does not fit", "recompute = full", "1 warning"] {
         assert!(run.err.contains(word), "{word} in\n{}", run.err);
     }
 }

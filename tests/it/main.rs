@@ -1,5 +1,6 @@
 //! All integration tests in one binary, which links once.
 
+mod accuracy;
 mod cases;
 mod cli;
 mod command;
@@ -9,10 +10,9 @@ mod faults;
 mod format;
 mod formats;
 mod fuzz;
-mod accuracy;
 mod golden;
-mod html;
 mod hostile;
+mod html;
 mod invariance;
 mod language;
 mod layers;
