@@ -301,9 +301,10 @@ fn a_plan_that_does_not_fit_says_what_would() {
     let desk = Desk::new();
     let fits = desk.stepc(&["plan", "small.step"]);
     assert!(fits.err.is_empty() && fits.out.contains("bound by "), "{}\n{}", fits.out, fits.err);
-    let run = desk.stepc(&["plan", "small.step", "--set", "data.sequence=512Ki"]);
+    let set = ["--set", "data.sequence=256Ki", "--set", "train.micro_batch=2"];
+    let run = desk.stepc(&[&["plan", "small.step"], &set[..]].concat());
     assert_eq!(run.code, Some(0), "{}", run.err);
-    for word in ["step::plan::memory", "it does not fit", "recompute = full", "1 warning"] {
+    for word in ["step::plan::memory", "it does not fit", "`micro_batch = 1` and `recompute = full` needs", "1 warning"] {
         assert!(run.err.contains(word), "{word} in\n{}", run.err);
     }
 }
