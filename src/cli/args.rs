@@ -47,7 +47,10 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         stepc plan recipes/step35_flash.step\n  \
         stepc plan recipes/step35_flash.step --set parallel.recompute=full\n  \
-        stepc plan recipes/step35_flash.step --profile laptop --output plan.ron")]
+        stepc plan recipes/step35_flash.step --profile laptop --output plan.ron\n  \
+        stepc plan recipes/step35_flash.step --html plan.html\n  \
+        stepc plan recipes/step35_flash.step --as json\n  \
+        stepc plan --diff recipes/step35_flash.step recipes/step35_flash.step --set parallel.recompute=full")]
     Plan(PlanArgs),
     /// Search the layouts of a recipe for the fastest one that fits
     #[command(after_help = "Examples:\n  \
@@ -166,6 +169,26 @@ pub struct PlanArgs {
     /// Write the plan to a file that `stepc run` takes
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Write a page to look at: who holds what, memory and streams over a step, tensors
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Print data instead of the page
+    #[arg(long = "as", value_name = "FORM", value_enum, conflicts_with = "diff")]
+    pub form: Option<Form>,
+
+    /// Compare with another recipe or plan; --profile and --set are laid over FILE alone
+    #[arg(long, value_name = "BASE")]
+    pub diff: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// The figures of the page as JSON
+    Json,
+    /// The whole plan, as `--output` writes it
+    Ron,
 }
 
 #[derive(Args)]
