@@ -119,10 +119,6 @@ fn the_peak_is_as_planned_and_a_step_allocates_nothing() {
         let plan = laptop(set);
         let planned = (plan.memory.peak * plan.mesh.devices) as f64;
         let (peak, blocks) = measure(&plan);
-        eprintln!(
-            "{set:?} planned {planned} measured {peak} blocks {blocks} largest {}",
-            LARGEST.load(SeqCst)
-        );
         let off = peak as f64 / planned - 1.0;
         assert!(
             off.abs() < 0.01,

@@ -47,8 +47,17 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         stepc plan recipes/step35_flash.step\n  \
         stepc plan recipes/step35_flash.step --set parallel.recompute=full\n  \
-        stepc plan recipes/step35_flash.step --profile laptop --output plan.ron")]
+        stepc plan recipes/step35_flash.step --profile laptop --output plan.ron\n  \
+        stepc plan recipes/step35_flash.step --html plan.html\n  \
+        stepc plan recipes/step35_flash.step --as json\n  \
+        stepc plan --diff recipes/step35_flash.step recipes/step35_flash.step --set parallel.recompute=full")]
     Plan(PlanArgs),
+    /// Search the layouts of a recipe for the fastest one that fits
+    #[command(after_help = "Examples:\n  \
+        stepc tune recipes/step35_flash.step\n  \
+        stepc tune recipes/step35_flash.step --headroom 15% --engine mindspeed\n  \
+        stepc tune recipes/step35_flash.step --write fast")]
+    Tune(TuneArgs),
     /// Run a recipe or a compiled plan
     #[command(after_help = "Examples:\n  \
         stepc run recipes/step35_flash.step\n  \
@@ -160,6 +169,64 @@ pub struct PlanArgs {
     /// Write the plan to a file that `stepc run` takes
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Write a page to look at: who holds what, memory and streams over a step, tensors
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Print data instead of the page
+    #[arg(long = "as", value_name = "FORM", value_enum, conflicts_with = "diff")]
+    pub form: Option<Form>,
+
+    /// Compare with another recipe or plan; --profile and --set are laid over FILE alone
+    #[arg(long, value_name = "BASE")]
+    pub diff: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// The figures of the page as JSON
+    Json,
+    /// The whole plan, as `--output` writes it
+    Ron,
+}
+
+#[derive(Args)]
+pub struct TuneArgs {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+
+    /// The share of a device's memory that is to stay free
+    #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = share)]
+    pub headroom: f64,
+
+    /// What will run the recipe; memory is exact for the native program and an estimate for others
+    #[arg(long, value_enum, default_value_t = Engine::Native)]
+    pub engine: Engine,
+
+    /// How many layouts to show
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub top: u16,
+
+    /// How to write the result
+    #[arg(long = "as", value_name = "FORM", value_enum, default_value_t = As::Text)]
+    pub output: As,
+
+    /// Add the winner to the recipe's file as a profile of this name
+    #[arg(long, value_name = "NAME")]
+    pub write: Option<String>,
+}
+
+/// A share below the whole, as `10%` or `0.1`.
+fn share(text: &str) -> Result<f64, String> {
+    let value = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    match value {
+        Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
+        _ => Err("write a share of at least 0% and less than 100%, such as 10%".to_owned()),
+    }
 }
 
 #[derive(Args)]
@@ -216,4 +283,31 @@ pub enum Format {
 pub enum Deny {
     /// Show warnings as errors and end with exit code 2
     Warnings,
+}
+
+/// What executes the recipe.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// Our own program
+    Native,
+    /// MindSpeed-LLM with PyTorch FSDP2
+    Mindspeed,
+}
+
+impl From<Engine> for crate::plan::estimate::Engine {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Native => Self::Native,
+            Engine::Mindspeed => Self::MindspeedFsdp2,
+        }
+    }
+}
+
+/// How a result is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum As {
+    /// For people
+    Text,
+    /// One JSON object
+    Json,
 }

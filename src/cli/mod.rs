@@ -14,6 +14,7 @@ mod schema;
 mod session;
 mod target;
 mod train;
+mod tune;
 
 use args::{Arguments, Command};
 use clap::Parser;
@@ -33,6 +34,7 @@ pub fn main() -> ExitCode {
     let result = match &arguments.command {
         Command::Check(args) => check::check(&mut session, args),
         Command::Plan(args) => plan::plan(&mut session, args),
+        Command::Tune(args) => tune::tune(&mut session, args),
         Command::Run(args) => run::run(&mut session, args),
         Command::Fmt(args) => fmt::fmt(&mut session, args),
         Command::New(args) => new::new(&mut session, args),

@@ -1,35 +1,79 @@
 //! `stepc plan`
 
-use super::args::PlanArgs;
+use super::args::{Form, PlanArgs, RecipeArgs};
 use super::exit::Failure;
 use super::session::Session;
+use super::target::read_plan;
 use crate::diag::Diagnostic;
-use crate::plan::{self, Plan};
-use crate::report::plan_page;
+use crate::plan::{self, Plan, Savings, Task, rules};
+use crate::recipe::{Recipe, Resolved};
+use crate::report::{diff_page, html_page, plan_page, savings_section, summary};
 use std::path::Path;
 
 /// Compiles the recipe, shows the plan and writes it where asked for.
 pub fn plan(session: &mut Session, args: &PlanArgs) -> Result<(), Failure> {
-    let loaded = session.load(&args.recipe)?;
-    let (plan, _) = session.compile(&loaded, args.recipe.profile.as_deref())?;
-    session.print(&plan_page(&plan, session.style()));
-    if let Some(path) = &args.output {
-        write(&plan, path)?;
-        session.print(&format!("\nwritten to {}\n", path.display()));
+    let (plan, resolved) = read(session, &args.recipe)?;
+    if let Some(resolved) = &resolved {
+        let Resolved { recipe, origins, .. } = resolved;
+        rules::check(recipe, origins, &mut session.sink);
+        rules::fits(recipe, &plan, origins, &mut session.sink);
+    }
+    let style = session.style();
+    match (&args.diff, args.form) {
+        (Some(base), _) => {
+            let base = RecipeArgs { file: base.clone(), recipe: None, profile: None, set: Vec::new() };
+            let (base, _) = read(session, &base)?;
+            session.print(&diff_page(&base, &plan, style));
+        }
+        (None, Some(Form::Json)) => session.print(&format!("{:#}\n", summary(&plan))),
+        (None, Some(Form::Ron)) => session.print(&format!("{}\n", plan::write(&plan)?)),
+        (None, None) => {
+            session.print(&plan_page(&plan, style));
+            if let Some(Resolved { recipe, .. }) = resolved.as_ref().filter(|r| divides_experts(&r.recipe)) {
+                session.print(&savings_section(&Savings::of(recipe, &plan), style));
+            }
+        }
+    }
+    let quiet = args.form.is_some();
+    let files = [
+        (&args.output, args.output.as_ref().map(|_| plan::write(&plan)).transpose()?, "--output"),
+        (&args.html, args.html.as_ref().map(|_| html_page(&plan)), "--html"),
+    ];
+    for (path, text, option) in files {
+        let (Some(path), Some(text)) = (path, text) else { continue };
+        write(&text, path, option)?;
+        if !quiet {
+            session.print(&format!("\nwritten to {}\n", path.display()));
+        }
     }
     Ok(())
 }
 
+/// A plan from its file, or a recipe compiled.
+fn read(session: &mut Session, args: &RecipeArgs) -> Result<(Plan, Option<Resolved>), Failure> {
+    if args.file.extension().is_some_and(|extension| extension == "ron") {
+        return Ok((read_plan(&args.file)?, None));
+    }
+    let loaded = session.load(args)?;
+    let resolved = session.resolve(&loaded, args.profile.as_deref())?;
+    let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
+    Ok((plan, Some(resolved)))
+}
+
+fn divides_experts(recipe: &Recipe) -> bool {
+    recipe.parallel.ep > 1
+}
+
 /// Writes to a temporary name first, so that a file that is there is either whole or the new one.
-fn write(plan: &Plan, path: &Path) -> Result<(), Diagnostic> {
-    let text = plan::write(plan)?;
+fn write(text: &str, path: &Path, option: &str) -> Result<(), Diagnostic> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".part");
     let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
     written.map_err(|error| {
         // The half-written file, if there is one, is ours to take away again.
         let _ = std::fs::remove_file(&temporary);
-        let message = format!("cannot write the plan to {}: {error}", path.display());
-        Diagnostic::error("step::output::unwritable", message).help("choose another file with `--output`")
+        let message = format!("cannot write to {}: {error}", path.display());
+        Diagnostic::error("step::output::unwritable", message)
+            .help(format!("choose another file with `{option}`"))
     })
 }

@@ -7,13 +7,14 @@ use super::memory::Memory;
 use super::mesh::Mesh;
 use super::placement::Placement;
 use super::program::Program;
+use super::time::{Schedule, Time};
 use super::traffic::Traffic;
 use crate::model::{Counts, Model, Parameter};
-use crate::recipe::{Checkpoint, Cluster, Data, Recipe, Train, Weights};
+use crate::recipe::{Checkpoint, Cluster, Data, Parallel, Recipe, Train, Weights};
 use serde::{Deserialize, Serialize};
 
 /// The version of the plan's form; a file of another version is refused.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// What a program is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub struct Plan {
     pub recipe: String,
     pub profile: Option<String>,
     pub cluster: Cluster,
+    pub parallel: Parallel,
     pub mesh: Mesh,
     /// What the native engine cannot run of it.
     pub demands: Vec<Demand>,
@@ -45,6 +47,7 @@ pub struct Plan {
     pub counts: Counts,
     pub memory: Memory,
     pub traffic: Traffic,
+    pub time: Time,
     pub data: Data,
     pub train: Train,
     pub checkpoint: Option<Checkpoint>,
@@ -61,17 +64,23 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
     let placement = Placement::new(&model, &mesh);
     let mut program = lower(recipe, &model, &mesh, &placement, task);
     arena::assign(&mut program);
+    let (counts, cluster) = (model.counts(), &recipe.cluster);
+    let schedule = Schedule::of(&program, &mesh, cluster, recipe.data.sequence);
+    let work = (&program, &schedule);
+    let time = Time::of(work, (&model, &counts), (&mesh, cluster), (&recipe.train, &recipe.data));
     Plan {
         version: VERSION,
         recipe: recipe.name.clone(),
         profile: profile.map(str::to_owned),
         cluster: recipe.cluster.clone(),
+        parallel: recipe.parallel.clone(),
         mesh,
         demands: demands::of(recipe),
         vocab: model.vocab,
-        counts: model.counts(),
+        counts,
         memory: Memory::of(&program),
         traffic: Traffic::of(&program, &mesh),
+        time,
         data: recipe.data.clone(),
         train: recipe.train.clone(),
         checkpoint: recipe.checkpoint.clone(),
@@ -79,5 +88,12 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
         params: model.params,
         placement,
         program,
+    }
+}
+
+impl Plan {
+    /// When each instruction of the program runs.
+    pub fn schedule(&self) -> Schedule {
+        Schedule::of(&self.program, &self.mesh, &self.cluster, self.data.sequence)
     }
 }

@@ -14,7 +14,7 @@ pub struct Demand {
 }
 
 /// The demands of a recipe, in the order of its fields.
-pub(super) fn of(recipe: &Recipe) -> Vec<Demand> {
+pub fn of(recipe: &Recipe) -> Vec<Demand> {
     let (parallel, train) = (&recipe.parallel, &recipe.train);
     let fixed = [
         ("parallel.tp", parallel.tp.to_string(), parallel.tp > 1),

@@ -94,6 +94,52 @@ impl Memory {
     }
 }
 
+/// Buffers of the same use in different layers, taken together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Term {
+    /// The name without its layer: `received`, `experts.gate`.
+    pub name: String,
+    pub category: Category,
+    pub buffers: u64,
+    pub bytes: u64,
+}
+
+/// What is alive at the peak, the largest first.
+pub fn terms(program: &Program, memory: &Memory) -> Vec<Term> {
+    let lifetimes = lifetimes(program);
+    let mut terms: BTreeMap<(&str, Category), Term> = BTreeMap::new();
+    for (index, buffer) in program.buffers.iter().enumerate() {
+        let id = BufferId(index as u32);
+        let alive = lifetimes.get(&id).is_some_and(|life| life.contains(&memory.peak_instr));
+        if !alive && !buffer.persistent {
+            continue;
+        }
+        let name = kind(&buffer.name);
+        let empty = || Term { name: name.to_owned(), category: buffer.category, buffers: 0, bytes: 0 };
+        let term = terms.entry((name, buffer.category)).or_insert_with(empty);
+        term.buffers += 1;
+        term.bytes += resident(program, id);
+    }
+    let mut terms: Vec<Term> = terms.into_values().collect();
+    terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
+    terms
+}
+
+/// A buffer's name without the layer it belongs to.
+fn kind(name: &str) -> &str {
+    let Some(rest) = name.strip_prefix("layer") else { return name };
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.strip_prefix(".back").unwrap_or(rest).trim_start_matches('.')
+}
+
+impl Memory {
+    /// The category with the most bytes at the peak.
+    pub fn dominating(&self) -> Option<(Category, u64)> {
+        let most = self.at_peak.iter().max_by_key(|(_, bytes)| **bytes);
+        most.map(|(category, bytes)| (*category, *bytes))
+    }
+}
+
 impl Timeline {
     /// Live bytes of the arena while each instruction runs.
     pub fn of(program: &Program) -> Timeline {

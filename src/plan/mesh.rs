@@ -67,7 +67,7 @@ impl Mesh {
     }
 
     /// Distance between neighbouring ranks of an axis.
-    fn stride(&self, axis: Axis) -> u64 {
+    pub fn stride(&self, axis: Axis) -> u64 {
         match axis {
             Axis::World | Axis::Fsdp | Axis::Ep => 1,
             Axis::Replicate => self.fsdp,

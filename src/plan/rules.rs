@@ -1,12 +1,13 @@
 //! What is legal and costs more than it seems: rules on the sizes that come out on one rank.
 
-use super::compile::{Plan, Task, compile};
+use super::compile::Plan;
+use super::fit::{Remedy, remedies};
 use super::memory::Category;
 use super::mesh::{Axis, Mesh};
 use super::placement::{Placement, Unit};
 use crate::diag::{Diagnostic, Sink};
 use crate::model::Model;
-use crate::recipe::{Ffn, Moe, Origins, Recipe, Recompute};
+use crate::recipe::{Ffn, Moe, Origins, Recipe};
 use std::collections::BTreeMap;
 
 /// Bytes under which sending takes as long as sending nothing: latency, not bandwidth.
@@ -129,27 +130,24 @@ pub fn fits(recipe: &Recipe, plan: &Plan, origins: &Origins, sink: &mut Sink) {
     let problem = Diagnostic::warning("step::plan::memory", message)
         .label(origins.nearest(field), format!("most of it, {:.1} GiB, are {}", gib(bytes), category.word()))
         .label(origins.span("cluster.device"), format!("{:.1} GiB a device", gib(has)));
-    sink.push(problem.help(mended(recipe, has)));
+    sink.push(problem.help(mended(recipe, peak, has)));
 }
 
-/// The first of a few changes, mild ones first, with which the recipe fits.
-fn mended(recipe: &Recipe, has: u64) -> String {
-    let micro = recipe.train.micro_batch;
-    let smaller = (1..micro).rev().filter(|size| micro.is_multiple_of(*size));
-    let changes = smaller
-        .map(|size| (size, recipe.parallel.recompute))
-        .chain([(micro, Recompute::Full), (1, Recompute::Full)]);
-    for (size, recompute) in changes {
-        let mut other = recipe.clone();
-        (other.train.micro_batch, other.parallel.recompute) = (size, recompute);
-        let peak = compile(&other, None, Task::Train).memory.peak;
-        if peak as f64 <= NEARLY_FULL * has as f64 {
-            let size = (size != micro).then(|| format!("`micro_batch = {size}`"));
-            let recompute =
-                (recompute != recipe.parallel.recompute).then(|| format!("`recompute = {recompute}`"));
-            let change: Vec<_> = size.into_iter().chain(recompute).collect();
-            return format!("{} needs {:.1} GiB", change.join(" and "), peak as f64 / f64::from(1 << 30));
-        }
+/// The change that would help: of those with which the recipe fits, the one with the fastest step.
+fn mended(recipe: &Recipe, peak: u64, has: u64) -> String {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let remedies = remedies(recipe, peak);
+    let fits = |remedy: &&Remedy| remedy.peak as f64 <= NEARLY_FULL * has as f64;
+    if let Some(remedy) = remedies.iter().find(fits) {
+        let factor = remedy.step / remedy.before;
+        return format!("{} needs {:.1} GiB, {factor:.2} times the step", remedy.change, gib(remedy.peak));
     }
-    "shard over more devices, or offload the optimizer".to_owned()
+    match remedies.iter().min_by_key(|remedy| remedy.peak) {
+        Some(best) => format!(
+            "shard over more devices, or offload the optimizer: even {} needs {:.1} GiB",
+            best.change,
+            gib(best.peak)
+        ),
+        None => "shard over more devices, or offload the optimizer".to_owned(),
+    }
 }

@@ -23,6 +23,7 @@ pub mod draft;
 mod eval;
 mod forms;
 pub mod functions;
+mod insert;
 mod items;
 mod layers;
 pub mod library;
@@ -42,10 +43,12 @@ mod value;
 mod why;
 
 pub use declare::Block;
+pub use insert::with_profile;
 pub use layers::LAYER;
 pub use load::Request;
 pub use origins::{Origin, Origins, Via};
 pub use resolve::{Loaded, Profile, Resolved, item_schema, load};
+pub use rules::divide::divisors;
 pub use schema::data::{Data, Format, Pack, Source};
 pub use schema::machine::{Cluster, Device, DeviceKind, Efficiency, Link};
 pub use schema::model::{

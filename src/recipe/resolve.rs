@@ -93,6 +93,12 @@ impl Loaded {
         items.written("recipe", &self.recipe).map(|(block, _)| block.head())
     }
 
+    /// The recipe's block, from its kind to its closing brace.
+    pub fn span(&self) -> Option<Span> {
+        let items = Items::collect(&self.parsed.files);
+        items.written("recipe", &self.recipe).map(|(block, _)| block.span)
+    }
+
     /// The profiles of the recipe, in the order they are written.
     pub fn profiles(&self) -> &[Profile] {
         &self.profiles

@@ -1,5 +1,8 @@
-//! What people and other programs get to see: a plan as a page, a run as a line a step, metrics as JSON lines, the manual.
+//! What people and other programs get to see: a plan as text, HTML, JSON and against another, a run as a line a step,
+//! metrics as JSON lines, the manual.
 
+mod diff;
+mod html;
 mod json_schema;
 mod metrics;
 mod page;
@@ -8,14 +11,20 @@ mod progress;
 mod quantity;
 mod reference;
 mod style;
+mod summary;
+mod tune;
 mod why;
 
+pub use diff::diff_page;
+pub use html::html_page;
 pub use json_schema::json_schema;
 pub use metrics::Metrics;
 pub use page::{explain_all, explain_area, explain_page};
-pub use plan::{headline, plan_page};
+pub use plan::{headline, plan_page, savings_section};
 pub use progress::Progress;
-pub use quantity::{bytes, count, duration};
+pub use quantity::{bytes, count, duration, percent, seconds};
 pub use reference::reference;
 pub use style::Style;
+pub use summary::summary;
+pub use tune::{tune_json, tune_page};
 pub use why::why_page;

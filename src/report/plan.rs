@@ -1,9 +1,9 @@
 //! A plan as a page of text.
 
-use super::quantity::{bytes, count};
+use super::quantity::{bytes, count, percent, seconds};
 use super::style::Style;
 use crate::model::Part;
-use crate::plan::{Axis, Plan};
+use crate::plan::{Axis, Plan, Savings, terms};
 use crate::recipe::DeviceKind;
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub fn headline(plan: &Plan, style: Style) -> String {
     format!("{} on {machine}: {parameters} parameters, {}", style.bold(&plan.recipe), fit(plan, style))
 }
 
-/// Mesh, parameters, memory of a device by category, communication of a step, and the program in figures.
+/// Mesh, parameters, memory of a device by category, time, communication of a step, and the program in figures.
 pub fn plan_page(plan: &Plan, style: Style) -> String {
     let mut page = Page { text: String::new(), style };
     let title = match &plan.profile {
@@ -28,6 +28,7 @@ pub fn plan_page(plan: &Plan, style: Style) -> String {
     parameters(plan, &mut page);
     mesh(plan, &mut page);
     memory(plan, &mut page);
+    time(plan, &mut page);
     communication(plan, &mut page);
     program(plan, &mut page);
     page.text
@@ -120,6 +121,55 @@ fn memory(plan: &Plan, page: &mut Page) {
     }
 }
 
+fn time(plan: &Plan, page: &mut Page) {
+    let t = &plan.time;
+    page.text.push('\n');
+    let speed = format!("{} tokens/s a device, {} of the bf16 peak (MFU)", count(t.tokens), percent(t.mfu));
+    page.line("time", &format!("{} a step: {speed}", seconds(t.step)));
+    for (bound, spent) in &t.spent {
+        let part = if t.step > 0.0 { spent / t.step } else { 0.0 };
+        let bar = "█".repeat((part * BAR).round() as usize);
+        page.line("", &format!("{:>9}  {:<20} {bar}", percent(part), bound.word()));
+    }
+    let waits = format!(
+        "bound by {}; collectives take {}, {} of it with nothing to hide behind",
+        t.bound().word(),
+        seconds(t.communication),
+        seconds(t.exposed)
+    );
+    page.line("", &waits);
+}
+
+/// What expert parallelism and meta initialisation save on a rank, each beside doing without.
+pub fn savings_section(savings: &Savings, style: Style) -> String {
+    let mut page = Page { text: "\n".into(), style };
+    let shrinks = |from: u64, to: u64| format!("{:+.0}%", (to as f64 / from as f64 - 1.0) * 100.0);
+    let mut heading = "saved by";
+    if let Some(without) = &savings.without_ep {
+        let (from, to) = (without.peak, savings.peak);
+        let text = format!("{:>9} → {:<9} {:>5}", bytes(from), bytes(to), shrinks(from, to));
+        page.line(heading, &format!("ep = {:<11} {text}   peak of a device", savings.ep));
+        heading = "";
+    }
+    let rows = [
+        (savings.whole_f32, savings.read, "host of a rank, built in f32 first"),
+        (savings.whole, savings.read, "host of a rank, built in the type of the weights"),
+        (savings.whole, savings.shard, "device, built there and sharded afterwards"),
+    ];
+    for (from, to, what) in rows {
+        let text = format!("{:>9} → {:<9} {:>5}", bytes(from), bytes(to), shrinks(from, to));
+        page.line(heading, &format!("init = meta      {text}   {what}"));
+        heading = "";
+    }
+    let (peak, memory) = (savings.peak, savings.memory);
+    if peak <= memory {
+        let left = memory - peak;
+        let part = percent(left as f64 / memory as f64);
+        page.line("", &format!("headroom left    {:>9} {part:>17}   of {}", bytes(left), bytes(memory)));
+    }
+    page.text
+}
+
 fn communication(plan: &Plan, page: &mut Page) {
     page.text.push('\n');
     if plan.traffic.sent.is_empty() {
@@ -147,6 +197,11 @@ fn program(plan: &Plan, page: &mut Page) {
         op.operands(|_, view| first = first.or(Some(view.buffer)));
         let near = first.map(|id| p.buffer(id).name.clone()).unwrap_or_default();
         page.line("", &format!("most memory at instruction {at} ({} near `{near}`)", op.name()));
+        let largest = terms(p, &plan.memory).into_iter().take(3).map(|term| match term.buffers {
+            1 => format!("{} {}", bytes(term.bytes), term.name),
+            n => format!("{} {} ×{n}", bytes(term.bytes), term.name),
+        });
+        page.line("", &format!("largest there: {}", largest.collect::<Vec<_>>().join(", ")));
     }
     if plan.cluster.device.kind != DeviceKind::Cpu {
         page.line("", &page.style.dim("ranks of the native engine; an engine of its own may keep more"));

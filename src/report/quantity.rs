@@ -17,6 +17,21 @@ pub fn count(n: f64) -> String {
     }
 }
 
+/// Seconds of something short: `1.42 s`, `310 ms`, `8.10 µs`.
+pub fn seconds(s: f64) -> String {
+    let (value, unit) = match s {
+        s if s >= 1.0 => (s, "s"),
+        s if s >= 1e-3 => (s * 1e3, "ms"),
+        s => (s * 1e6, "µs"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// A part of a whole: `12.3%`.
+pub fn percent(part: f64) -> String {
+    format!("{:.1}%", part * 100.0)
+}
+
 /// Seconds as `8.2 s`, `3:05` or `2:10:00`.
 pub fn duration(seconds: f64) -> String {
     if seconds < 60.0 {
@@ -53,6 +68,7 @@ mod tests {
         assert_eq!(shown, ["0 B", "1023 B", "1.50 KiB", "52.2 GiB", "16384 PiB"]);
         let shown = [count(753.0), count(4096.0), count(786_432.0), count(196_956_130_368.0), count(0.5)];
         assert_eq!(shown, ["753", "4.10k", "786k", "196.96B", "0.50"]);
+        assert_eq!([seconds(1.5), seconds(0.31), seconds(8.1e-6)], ["1.50 s", "310 ms", "8.10 µs"]);
         assert_eq!([duration(8.21), duration(185.2), duration(7800.0)], ["8.2 s", "3:05", "2:10:00"]);
     }
 }

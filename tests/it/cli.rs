@@ -295,3 +295,46 @@ fn ctrl_c_stops_behind_the_step() {
         text.ends_with('\n') && text.lines().all(|l| serde_json::from_str::<serde_json::Value>(l).is_ok())
     );
 }
+
+#[test]
+fn a_plan_that_does_not_fit_says_what_would() {
+    let desk = Desk::new();
+    let fits = desk.stepc(&["plan", "small.step"]);
+    assert!(fits.err.is_empty() && fits.out.contains("bound by "), "{}\n{}", fits.out, fits.err);
+    let set = ["--set", "data.sequence=256Ki", "--set", "train.micro_batch=2"];
+    let run = desk.stepc(&[&["plan", "small.step"], &set[..]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    for word in [
+        "step::plan::memory",
+        "it does not fit",
+        "`micro_batch = 1` and `recompute = full` needs",
+        "1 warning",
+    ] {
+        assert!(run.err.contains(word), "{word} in\n{}", run.err);
+    }
+}
+
+#[test]
+fn two_plans_are_compared() {
+    let desk = Desk::new();
+    assert_eq!(desk.stepc(&["plan", "small.step", "--output", "old.ron"]).code, Some(0));
+    let same = desk.stepc(&["plan", "--diff", "old.ron", "small.step"]);
+    assert_eq!((same.code, same.out.as_str()), (Some(0), "no difference\n"), "{}", same.err);
+    let args = ["plan", "--diff", "old.ron", "small.step", "--set", "parallel.recompute=full"];
+    let other = desk.stepc(&args);
+    for word in ["recompute", "none → full", "activations", "step", "instructions", "(−", "(+"] {
+        assert!(other.out.contains(word), "{word} in\n{}", other.out);
+    }
+}
+
+#[test]
+fn a_plan_is_printed_as_data() {
+    let desk = Desk::new();
+    let json = desk.stepc(&["plan", "small.step", "--as", "json"]);
+    let figures: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let ron = desk.stepc(&["plan", "small.step", "--as", "ron"]);
+    desk.write("printed.ron", &ron.out);
+    let again = desk.stepc(&["plan", "printed.ron", "--as", "json"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&again.out).unwrap(), figures);
+    assert_eq!(figures["mesh"]["ep"], 2);
+}

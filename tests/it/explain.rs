@@ -8,8 +8,20 @@ use stepc::diag::catalogue::{AREAS, Found, Page, find, pages};
 use stepc::diag::render;
 
 /// Areas whose problems show only with files, machines or commands that no recipe holds.
-const OUTSIDE: &[&str] =
-    &["comm", "explain", "fmt", "new", "output", "plan", "precision", "run", "runtime", "weights", "why"];
+const OUTSIDE: &[&str] = &[
+    "comm",
+    "explain",
+    "fmt",
+    "new",
+    "output",
+    "plan",
+    "precision",
+    "run",
+    "runtime",
+    "tune",
+    "weights",
+    "why",
+];
 
 fn examples(page: &Page) -> Vec<Example<'static>> {
     Example::all(page.text)

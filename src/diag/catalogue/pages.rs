@@ -242,6 +242,15 @@ pages! {
         write
     }
 
+    "`stepc tune`"
+    tune {
+        name
+        native
+        nothing_fits
+        set
+        taken
+    }
+
     "`stepc check --why`"
     why {
         unknown_path

@@ -109,9 +109,27 @@ pub(super) fn traffic(
     let replicas = Group { size: l.replicate, stride: l.tp * l.fsdp };
     let moved =
         |bytes: f64| dense.ring(machine, bytes * stage.dense) + experts.ring(machine, bytes * stage.experts);
-    let copies = |bytes: f64| 2.0 * replicas.ring(machine, bytes * (stage.dense + stage.experts));
+    // Copies of a shard are summed: those of a dense parameter, and those of an expert's.
+    let [dense_shard, expert_shard] = stage.shards(l);
+    let expert_copies = match l.ep {
+        1 => l.replicate,
+        ep => (l.replicate * l.fsdp / (ep * inside)).max(1),
+    };
+    let expert_replicas = Group { size: expert_copies, stride: l.tp * l.ep * inside };
+    let copies = |bytes: f64| {
+        let dense = replicas.ring(machine, bytes * dense_shard);
+        2.0 * (dense + expert_replicas.ring(machine, bytes * expert_shard))
+    };
     match (job.engine, job.reshard && !job.reduce_last) {
-        (Engine::Megatron, _) => sum.update = moved(p.reduce + p.compute) + copies(p.reduce),
+        (Engine::Megatron, _) => {
+            let whole = p.reduce * (stage.dense + stage.experts);
+            sum.update = moved(p.reduce + p.compute) + 2.0 * replicas.ring(machine, whole);
+        }
+        // Our own program sums the copies once, behind the last micro-batch.
+        (Engine::Native, _) => {
+            sum.gather = moved(2.0 * p.compute + p.reduce);
+            sum.update = copies(p.reduce);
+        }
         // Gathered for the forward and for the backward pass, reduced after it.
         (_, true) => sum.gather = moved(2.0 * p.compute + p.reduce) + copies(p.reduce),
         (_, false) => {

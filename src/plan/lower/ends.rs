@@ -11,6 +11,11 @@ const LOGITS_CHUNK_BYTES: u64 = 16 << 20;
 /// … but enough for products to run at full speed.
 const LOGITS_CHUNK_ROWS: u64 = 512;
 
+/// Rows of logits that the head makes at a time.
+pub(in crate::plan) fn chunk_rows(vocab: u64) -> u64 {
+    (LOGITS_CHUNK_BYTES / (4 * vocab)).max(LOGITS_CHUNK_ROWS)
+}
+
 impl Builder<'_> {
     pub fn embedding(&mut self) -> View {
         self.scope = "embed".into();
@@ -37,7 +42,7 @@ impl Builder<'_> {
         let rstd = self.exact("rstd", self.tokens, 1);
         let x = self.rms_norm("x", h, rstd, self.model.final_norm);
         let dx = self.by_token("dx", x.cols);
-        let rows = (LOGITS_CHUNK_BYTES / (4 * self.model.vocab)).max(LOGITS_CHUNK_ROWS);
+        let rows = chunk_rows(self.model.vocab);
         let mut start = 0;
         while start < self.tokens {
             let chunk = start..(start + rows).min(self.tokens);

@@ -19,6 +19,7 @@ use super::program::Program;
 use crate::model::{LayerModule, Model};
 use crate::recipe::{Recipe, Recompute};
 use builder::Builder;
+pub(super) use ends::chunk_rows;
 
 /// Emits the program of a step.
 pub(super) fn lower(

@@ -4,7 +4,7 @@
 
 mod all;
 mod data;
-mod divide;
+pub mod divide;
 mod effect;
 mod keeping;
 pub mod machine;
