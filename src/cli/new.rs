@@ -132,11 +132,13 @@ fn sized(draft: &Draft, output: &Path) -> Result<(String, plan::Plan), (Vec<Diag
             }
         }
         let (loaded, text, plan) = last?;
+        // Warnings about what was tried on the way are of no use to anybody.
+        read.sink = Sink::default();
         loaded.check_all(&mut read.sink);
         Some((text, plan))
     });
     match outcome {
-        Some(done) if read.sink.is_empty() => Ok(done),
+        Some(done) if !read.sink.has_errors() => Ok(done),
         _ => Err((read.sink.finish(), read.sources)),
     }
 }

@@ -21,6 +21,9 @@ impl Desk {
     pub fn new() -> Self {
         let desk = Desk { folder: tempfile::tempdir().unwrap() };
         desk.write("small.step", include_str!("../../docs/errors/small.step"));
+        // What `small.step` and new recipes name is there.
+        desk.write("data/text.txt", "A line of text.\n");
+        desk.write("data/tokenizer.json", "{}");
         desk
     }
 

@@ -233,9 +233,14 @@ fn marks_and_line_ends_of_other_systems_are_fine() {
     let folder = TempDir::new().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(root.join("recipes/step35_flash.step")).unwrap();
-    written(&folder, format!("\u{feff}{}", text.replace('\n', "\r\n")));
-    assert_eq!(stepc(folder.path(), &["check", "a.step"]), (0, String::new()));
-    assert_eq!(stepc(folder.path(), &["fmt", "--check", "a.step"]), (0, String::new()));
+    for path in ["recipes", "examples/data"] {
+        fs::create_dir_all(folder.path().join(path)).unwrap();
+    }
+    fs::write(folder.path().join("examples/data/tokenizer.json"), "{}").unwrap();
+    let file = folder.path().join("recipes/a.step");
+    fs::write(file, format!("\u{feff}{}", text.replace('\n', "\r\n"))).unwrap();
+    assert_eq!(stepc(folder.path(), &["check", "recipes/a.step"]), (0, String::new()));
+    assert_eq!(stepc(folder.path(), &["fmt", "--check", "recipes/a.step"]), (0, String::new()));
 }
 
 #[test]

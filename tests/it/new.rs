@@ -11,13 +11,15 @@ fn golden(name: &str) -> String {
 
 #[track_caller]
 fn passes(desk: &Desk, file: &str) {
-    let ran = desk.run(&["check", file, "--deny", "warnings"]);
-    assert_eq!(
-        (ran.code, ran.err.as_str()),
-        (0, ""),
-        "{}",
-        std::fs::read_to_string(desk.path(file)).unwrap()
-    );
+    for command in [&["check", file, "--deny", "warnings"][..], &["fmt", "--check", file]] {
+        let ran = desk.run(command);
+        assert_eq!(
+            (ran.code, ran.err.as_str()),
+            (0, ""),
+            "{command:?}\n{}",
+            std::fs::read_to_string(desk.path(file)).unwrap()
+        );
+    }
 }
 
 #[test]

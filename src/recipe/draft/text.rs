@@ -1,7 +1,7 @@
 //! The text of a draft, in the layout of the shipped recipes.
 
 use super::LibraryModel;
-use crate::recipe::{Ffn, Model, Moe};
+use crate::recipe::{Ffn, Model, Moe, Scaling};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -71,7 +71,7 @@ fn recipe(draft: &Draft, architecture: &Model, nodes: u64, devices: u64) -> Stri
     let _ = writeln!(out, "\n  // {devices} devices a node; `cluster.devices` is the number of all.");
     let _ = writeln!(out, "  cluster {CLUSTER} {{ nodes = {nodes} }}\n");
     parallel(&mut out, architecture, nodes * devices);
-    data(&mut out, draft);
+    data(&mut out, draft, architecture);
     train(&mut out, name);
     laptop(&mut out, architecture);
     out + "}\n"
@@ -113,20 +113,33 @@ fn parallel(out: &mut String, model: &Model, devices: u64) {
     *out += "    precision { params = bf16, reduce = f32, optimizer = f32 }\n  }\n\n";
 }
 
-fn data(out: &mut String, draft: &Draft) {
+fn data(out: &mut String, draft: &Draft, model: &Model) {
     *out += "  data {\n    source text { path = \"data/*.jsonl\", column = \"text\" }\n";
     let (tokenizer, comment) = if draft.tokenizer {
         ("model.weights", "the folder that holds `tokenizer.json`")
     } else {
         ("\"data/tokenizer.json\"", "of Hugging Face, with at most `model.vocab` tokens")
     };
+    let sequence = match sequence(model, 4096) {
+        4096 => "4Ki".to_owned(),
+        less => less.to_string(),
+    };
     let rows = [
         ("tokenizer", tokenizer, comment),
-        ("sequence", "4Ki", "tokens"),
+        ("sequence", &sequence, "tokens"),
         ("pack", "documents", "attention never crosses a document"),
     ];
     fields(out, 4, &rows);
     *out += "  }\n\n";
+}
+
+/// `wanted` tokens, or as many as the rotary positions have been stretched for.
+fn sequence(model: &Model, wanted: u64) -> u64 {
+    let reach = model.blocks.iter().filter_map(|layer| match &layer.attention.rope.scaling {
+        Scaling::Llama3(scaling) => Some((scaling.original as f64 * scaling.factor) as u64),
+        Scaling::None => None,
+    });
+    reach.fold(wanted, u64::min)
 }
 
 fn train(out: &mut String, name: &str) {
@@ -179,7 +192,11 @@ fn laptop(out: &mut String, model: &Model) {
     let experts = if sparse { ", ep = 2, ep_fsdp = 1" } else { "" };
     let _ = writeln!(out, "    }}\n    parallel {{\n      fsdp = 2{experts}, prefetch = 0");
     *out += "      precision { params = f32 }\n    }\n";
-    *out += "    data {\n      tokenizer = \"data/tokenizer.json\"\n      sequence  = 256\n    }\n";
+    let sequence = sequence(model, 256);
+    let _ = writeln!(
+        out,
+        "    data {{\n      tokenizer = \"data/tokenizer.json\"\n      sequence  = {sequence}\n    }}"
+    );
     *out += "    train {\n      steps = 60, global_batch = 8\n      optimizer adamw { lr = 3e-3 }\n";
     *out +=
         "      schedule cosine { warmup = 6, min_lr = 3e-4 }\n    }\n    checkpoint { every = 60 }\n  }\n";

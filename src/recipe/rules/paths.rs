@@ -10,7 +10,7 @@ use crate::recipe::schema::model::Weights;
 use crate::recipe::schema::recipe::Recipe;
 use std::path::{Component, Path, PathBuf};
 
-/// Warns of every file or folder of `recipe` that `host` does not have.
+/// Warns of every file or folder of `recipe` that `host` does not have, once each, however many fields need it.
 pub fn check(host: &dyn Host, recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
     let mut named: Vec<(String, &Path)> = Vec::new();
     if let Weights::Folder(folder) = &recipe.model.weights {
@@ -20,16 +20,27 @@ pub fn check(host: &dyn Host, recipe: &Recipe, origins: &Origins, sink: &mut Sin
     for (name, source) in &recipe.data.sources {
         named.push((format!("data.source {name}.path"), &source.path));
     }
-    for (index, (field, path)) in named.iter().enumerate() {
-        let told = named[..index].iter().any(|(_, other)| other == path);
+    let mut absent: Vec<(PathBuf, Vec<String>)> = Vec::new();
+    for (field, path) in named {
         let fixed = before_wildcard(path);
-        if told || host.exists(&fixed) {
+        if host.exists(&fixed) {
             continue;
         }
         let missing = first_missing(host, &fixed);
+        match absent.iter_mut().find(|(other, _)| *other == missing) {
+            Some((_, fields)) => fields.push(field),
+            None => absent.push((missing, vec![field])),
+        }
+    }
+    for (missing, fields) in absent {
         let message = format!("there is no `{}`", missing.display());
-        let problem = Diagnostic::warning("step::recipe::path", message)
-            .label(origins.nearest(field), "does not exist on this machine");
+        let mut problem = Diagnostic::warning("step::recipe::path", message)
+            .label(origins.nearest(&fields[0]), "does not exist on this machine");
+        for field in &fields[1..] {
+            let place =
+                origins.nearest(field).filter(|place| problem.labels.iter().all(|l| l.span != *place));
+            problem = problem.label(place, "needs it too");
+        }
         let folder = missing.parent().filter(|folder| !folder.as_os_str().is_empty());
         let listed = host.list(folder.unwrap_or(Path::new(".")));
         let name = missing.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
