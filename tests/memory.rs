@@ -119,6 +119,7 @@ fn the_peak_is_as_planned_and_a_step_allocates_nothing() {
         let plan = laptop(set);
         let planned = (plan.memory.peak * plan.mesh.devices) as f64;
         let (peak, blocks) = measure(&plan);
+        assert_eq!(blocks, 0, "{set:?}: blocks allocated during a step");
         let off = peak as f64 / planned - 1.0;
         assert!(
             off.abs() < 0.01,

@@ -182,7 +182,7 @@ fn files_that_may_not_be_read() {
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();
     let path = written(&folder, "recipe r { }");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     // The superuser reads everything.
     if File::open(&path).is_err() {
         refused(&folder, &["cannot read `a.step`: permission denied"]);
