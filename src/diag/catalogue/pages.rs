@@ -74,6 +74,7 @@ pages! {
         rope_fraction
         rope_scaling
         router_precision
+        size
         top_groups
         top_k
         unknown_block
@@ -207,6 +208,7 @@ pages! {
         lr
         min_lr
         sft_scratch
+        size
         stage
         warmup
     }

@@ -61,8 +61,8 @@ fn answers(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
     if recipe.model.weights == Weights::Scratch {
         let message = "fine-tuning starts from weights drawn at random";
         let problem = Diagnostic::warning("step::train::sft_scratch", message)
-            .label(origins.span("model.weights").or(stage), "no checkpoint")
-            .label(stage, "learns answers only");
+            .label(stage, "learns answers only, and there is no checkpoint")
+            .label(origins.span("model.weights"), "drawn at random");
         sink.push(problem.help("name the checkpoint: `weights = \"folder\"`"));
     }
     if recipe.data.pack == Pack::None {

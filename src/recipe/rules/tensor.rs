@@ -85,7 +85,9 @@ fn tensor(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
         format!("each rank would hold {:.2} of them", first.count as f64 / tp as f64),
     );
     for part in &failing {
-        problem = problem.label(origins.span(&part.path), format!("{} {}", part.count, part.what));
+        // A kind of attention that copies another has its heads from the same place.
+        let place = origins.span(&part.path).filter(|place| problem.labels.iter().all(|l| l.span != *place));
+        problem = problem.label(place, format!("{} {}", part.count, part.what));
     }
     sink.push(if first.path == "model.vocab" {
         let padded = vocab.div_ceil(tp).saturating_mul(tp);
@@ -115,7 +117,9 @@ fn context(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
         .label(origins.nearest("parallel.cp"), "`ulysses` gives each rank whole heads")
         .label(origins.span("parallel.tp").filter(|_| parallel.tp > 1), format!("`tp` is {}", parallel.tp));
     for part in divided.iter().filter(failing) {
-        problem = problem.label(origins.span(&part.path), format!("{} {}", part.count, part.what));
+        // A kind of attention that copies another has its heads from the same place.
+        let place = origins.span(&part.path).filter(|place| problem.labels.iter().all(|l| l.span != *place));
+        problem = problem.label(place, format!("{} {}", part.count, part.what));
     }
     let common = divided.iter().fold(0, |common, part| gcd(common, part.count)) / parallel.tp;
     let fits = nearest_divisors(common.max(1), parallel.cp, |_| true);
