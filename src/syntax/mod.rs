@@ -7,7 +7,7 @@
 //! In: a file's text. Out: a tree of everything that could be read, and a diagnostic for every independent mistake.
 //! - Parsing never fails and never panics; recursion is bounded by [`DEPTH_LIMIT`].
 //! - Spans point into the text as the user wrote it, never into the mended one.
-//! - [`format`] lays a file out anew without changing its tree.
+//! - [`mod@format`] lays a file out anew without changing its tree.
 //! - A mistake is reported once: chunks on a line that mending had to guess at are dropped without a word.
 
 mod balance;
