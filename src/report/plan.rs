@@ -25,6 +25,7 @@ pub fn plan_page(plan: &Plan, style: Style) -> String {
         None => plan.recipe.clone(),
     };
     page.text.push_str(&format!("{} on {}\n\n", style.bold(&title), machine(plan)));
+    left_out(plan, &mut page);
     parameters(plan, &mut page);
     mesh(plan, &mut page);
     memory(plan, &mut page);
@@ -45,6 +46,18 @@ impl Page {
         let heading = self.style.bold(&format!("{heading:<15}"));
         let _ = writeln!(self.text, "{heading}{text}");
     }
+}
+
+/// What the recipe asks for beyond the native program, so that nobody takes these figures for its own.
+fn left_out(plan: &Plan, page: &mut Page) {
+    if plan.demands.is_empty() {
+        return;
+    }
+    let asked = plan.demands.iter().map(|demand| format!("{} = {}", demand.field, demand.value));
+    let asked = page.style.warn(&asked.collect::<Vec<_>>().join(", "));
+    page.line("left out", &format!("{asked}: the native program does not do this yet, and"));
+    page.line("", "all figures below are those of the recipe without it");
+    page.text.push('\n');
 }
 
 fn machine(plan: &Plan) -> String {

@@ -37,6 +37,7 @@ pub fn summary(plan: &Plan) -> Value {
         },
         "recompute": plan.parallel.recompute.to_string(),
         "prefetch": plan.parallel.prefetch,
+        "left_out": plan.demands,
         "memory": memory(plan),
         "time": time(plan),
         "traffic": traffic(plan),
