@@ -19,7 +19,7 @@ pub(super) const KEYS: usize = 128;
 pub(super) const ROWS: usize = 128;
 
 /// Elements of a block of queries; caps the rows where heads are wide.
-pub(super) const BLOCK: usize = 1 << 14;
+pub const BLOCK: usize = 1 << 14;
 
 /// The shape of an attention layer. `q` and `o` are [tokens, heads, head_dim], `k` and `v` [tokens, kv_heads,
 /// head_dim].

@@ -30,7 +30,7 @@ mod swiglu;
 #[cfg(test)]
 mod testing;
 
-pub use attention::{Attention, flash_attention};
+pub use attention::{Attention, BLOCK as MOST_HEAD_DIM, flash_attention};
 pub use attention_grad::flash_attention_grad;
 pub use elementwise::{add, add_assign, copy, fill, scale};
 pub use embedding::{embedding, embedding_grad};
@@ -42,5 +42,5 @@ pub use moe::{token_permute, token_sort, token_unpermute, weight_permute, weight
 pub use norm::{rms_norm, rms_norm_grad};
 pub use optimizer::{AdamWStep, adamw, sum_squares};
 pub use rope::{Llama3Scaling, RopeTable, rope_table, rotary};
-pub use route::{Score, gating_top_k, gating_top_k_grad};
+pub use route::{MOST_CHOSEN as MOST_TOP_K, Score, gating_top_k, gating_top_k_grad};
 pub use swiglu::{swi_glu, swi_glu_grad};

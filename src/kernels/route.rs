@@ -10,7 +10,7 @@ use super::simd::vectorized;
 use rayon::prelude::*;
 
 /// Most experts a token can choose.
-const MOST_CHOSEN: usize = 64;
+pub const MOST_CHOSEN: usize = 64;
 
 /// Keeps the weights finite when all chosen scores vanish.
 const TINY: f32 = 1e-20;

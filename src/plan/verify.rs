@@ -6,10 +6,13 @@
 
 use super::arena::{ALIGN, lifetimes, resident};
 use super::compile::{Plan, VERSION};
+use super::memory::Category;
+use super::mesh::Axis;
 use super::ops::{Access, Op};
 use super::program::{BufferId, Program, Rows, View};
 use super::shapes;
 use crate::diag::Diagnostic;
+use crate::model::ParamId;
 use std::collections::{BTreeMap, HashSet};
 
 /// Checks a plan that comes from a file.
@@ -36,6 +39,7 @@ fn check(plan: &Plan) -> Result<(), String> {
     }
     mesh(plan)?;
     regions(program)?;
+    placement(plan)?;
     operands(plan)?;
     overlaps(program)
 }
@@ -56,6 +60,51 @@ fn mesh(plan: &Plan) -> Result<(), String> {
         return Err("it places a parameter that it does not list".into());
     }
     Ok(())
+}
+
+/// Units are made of their parameters, one behind the other, and cut into equal shards; frozen parameters have buffers.
+fn placement(plan: &Plan) -> Result<(), String> {
+    let elements = |param: ParamId| {
+        let shape = &plan.params[param.0 as usize].shape;
+        shape.iter().try_fold(1u64, |n, side| n.checked_mul(*side)).ok_or("a parameter has too many elements")
+    };
+    for unit in &plan.placement.units {
+        let divide = if unit.axis == Axis::EpFsdp { plan.mesh.ep } else { 1 };
+        let mut end = 0u64;
+        for placed in &unit.params {
+            if placed.offset != end || placed.elements.checked_mul(divide) != Some(elements(placed.param)?) {
+                return Err(format!("unit `{}` is not made of its parameters", unit.name));
+            }
+            end = end.checked_add(placed.elements).ok_or("a unit has too many elements")?;
+        }
+        let shard = end.div_ceil(plan.mesh.size(unit.axis));
+        if unit.elements != end || unit.decayed > end || unit.shard != shard {
+            return Err(format!("unit `{}` is not cut into equal shards", unit.name));
+        }
+    }
+    let (frozen, views) = (&plan.placement.frozen, &plan.program.frozen);
+    let held = frozen.iter().zip(views).map(|(param, view)| Ok(whole(plan, *view, elements(*param)?)));
+    let held: Vec<bool> = held.collect::<Result<_, String>>()?;
+    if frozen.len() != views.len() || held.contains(&false) {
+        return Err("a frozen parameter has no buffer of its size".into());
+    }
+    shards(plan)
+}
+
+/// Every unit has a persistent shard of parameters, in the order of the units.
+fn shards(plan: &Plan) -> Result<(), String> {
+    let buffers = plan.program.buffers.iter().filter(|b| b.persistent && b.category == Category::Parameters);
+    let fit = buffers.map(|b| (b.rows, b.cols));
+    if !fit.eq(plan.placement.units.iter().map(|unit| (Rows::Fixed(1), unit.shard))) {
+        return Err("the units and their shards do not match".into());
+    }
+    Ok(())
+}
+
+/// Whether a view is a persistent buffer of so many elements.
+fn whole(plan: &Plan, view: View, elements: u64) -> bool {
+    let fits = view.rows == Rows::Fixed(1) && view.cols == elements;
+    fits && inside(&plan.program, view) && plan.program.buffer(view.buffer).persistent
 }
 
 /// Buffers lie inside their region and have a size that can be counted.
@@ -96,6 +145,15 @@ fn operands(plan: &Plan) -> Result<(), String> {
     let program = &plan.program;
     let inputs = [program.tokens, program.labels, program.positions];
     let tables = program.ropes.iter().flat_map(|r| [r.cos, r.sin]);
+    let tokens = plan.train.micro_batch.checked_mul(plan.data.sequence).map(Rows::Fixed);
+    if inputs.iter().any(|view| Some(view.rows) != tokens || view.cols != 1) {
+        return Err("its inputs are not those of a micro batch".into());
+    }
+    let known = Rows::Fixed(plan.data.sequence);
+    if program.ropes.iter().any(|r| r.cos.rows != known || r.sin.rows != known || r.rotary != 2 * r.cos.cols)
+    {
+        return Err("its position tables do not cover a sequence".into());
+    }
     for view in inputs.into_iter().chain(tables).chain(program.logits) {
         if !inside(program, view) || !program.buffer(view.buffer).persistent {
             return Err("an input, a table or the logits lie outside of the persistent region".into());
@@ -151,6 +209,13 @@ fn references(plan: &Plan, op: &Op) -> Result<(), String> {
         }
     };
     match op {
+        Op::Embedding { table, .. } if table.rows != Rows::Fixed(plan.vocab) => {
+            Err("not the vocabulary".into())
+        }
+        Op::EmbeddingGrad { d_table, .. } if d_table.view.rows != Rows::Fixed(plan.vocab) => {
+            Err("not the vocabulary".into())
+        }
+        Op::CrossEntropy { logits, .. } if logits.cols != plan.vocab => Err("not the vocabulary".into()),
         Op::Gather { shard, full, unit, axis } => {
             let unit = sized(*unit, *shard)?;
             let ranks = Rows::Fixed(plan.mesh.size(*axis));

@@ -19,5 +19,6 @@ mod layers;
 mod model;
 mod new;
 mod support;
+mod tamper;
 mod time;
 mod tune;

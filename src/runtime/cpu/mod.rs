@@ -64,11 +64,24 @@ impl Cpu {
         Ok(cpu)
     }
 
-    /// Whether this device has kernels for the types of a plan.
+    /// Whether this device has kernels for the types and sizes of a plan.
     ///
     /// # Errors
-    /// The first buffer of another type.
+    /// The first buffer of another type, or the first size beyond what a kernel was made for.
     pub fn supports(plan: &Plan) -> Result<(), Diagnostic> {
+        plan.program.instrs.iter().try_for_each(|op| {
+            let (what, size, most) = match op {
+                Op::MoeGatingTopK { index, .. } => ("top_k", index.cols, kernels::MOST_TOP_K),
+                Op::FlashAttentionScore { head_dim, .. } => ("head_dim", *head_dim, kernels::MOST_HEAD_DIM),
+                _ => return Ok(()),
+            };
+            if size <= most as u64 {
+                return Ok(());
+            }
+            let message = format!("the CPU engine computes `{what}` up to {most}, not {size}");
+            Err(Diagnostic::error("step::run::unsupported", message)
+                .help(format!("lower `{what}` in the profile for cpu")))
+        })?;
         let other = plan.program.buffers.iter().find(|b| !matches!(b.dtype, DType::F32 | DType::I32));
         let Some(buffer) = other else { return Ok(()) };
         let message = format!("the CPU engine computes in f32, and `{}` is {}", buffer.name, buffer.dtype);
