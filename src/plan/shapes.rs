@@ -48,8 +48,8 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
         Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, .. } => {
             same_shape("cos", cos, "sin", sin)?;
             same_rows("x", x, "positions", positions)?;
-            same("columns of x and heads", x.cols, heads * head_dim)?;
-            at_most("rotary channels", 2 * cos.cols, *head_dim)
+            same("columns of x and heads", x.cols, heads.saturating_mul(*head_dim))?;
+            at_most("rotary channels", cos.cols.saturating_mul(2), *head_dim)
         }
         Op::FlashAttentionScore { q, k, v, out, lse, heads, kv_heads, head_dim, .. } => {
             attention([q, k, v, out], lse, *heads, *kv_heads, *head_dim)
@@ -112,12 +112,16 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             let (k, n) = (x.cols, out.view.cols);
             let cols = if *trans_w { k } else { n };
             same("columns of w", w.cols, cols)?;
-            same("elements of w", elements(w), elements(counts) * k * n)
+            same("elements of w", elements(w), elements(counts).saturating_mul(k).saturating_mul(n))
         }
         Op::GroupedMatmulGrad { dy, x, counts, dw } => {
             same_rows("dy", dy, "x", x)?;
             same("columns of x and dw", x.cols, dw.view.cols)?;
-            same("elements of dw", elements(&dw.view), elements(counts) * dy.cols * x.cols)
+            same(
+                "elements of dw",
+                elements(&dw.view),
+                elements(counts).saturating_mul(dy.cols).saturating_mul(x.cols),
+            )
         }
         Op::SumSquares { .. } => Ok(()),
         Op::ApplyAdamW { grad, param, m, v, .. } => {
@@ -145,7 +149,7 @@ fn fixed(view: &View) -> u64 {
 }
 
 fn elements(view: &View) -> u64 {
-    fixed(view) * view.cols
+    fixed(view).saturating_mul(view.cols)
 }
 
 fn transposed(view: &View, transpose: bool) -> (u64, u64) {
@@ -187,20 +191,20 @@ fn attention(
     same_shape("q", q, "out", out)?;
     same_shape("k", k, "v", v)?;
     same_rows("q", q, "k", k)?;
-    same("columns of q and heads", q.cols, heads * head_dim)?;
-    same("columns of k and heads", k.cols, kv_heads * head_dim)?;
+    same("columns of q and heads", q.cols, heads.saturating_mul(head_dim))?;
+    same("columns of k and heads", k.cols, kv_heads.saturating_mul(head_dim))?;
     same("remainder of heads by kv_heads", heads.checked_rem(kv_heads).unwrap_or(1), 0)?;
-    same("elements of lse", elements(lse), fixed(q) * heads)
+    same("elements of lse", elements(lse), fixed(q).saturating_mul(heads))
 }
 
 fn gated(x: &View, gate: &View, heads: u64, head_dim: u64) -> Result<(), String> {
     same_rows("x", x, "gate", gate)?;
-    same("columns of x and heads", x.cols, heads * head_dim)?;
+    same("columns of x and heads", x.cols, heads.saturating_mul(head_dim))?;
     same("columns of gate", gate.cols, heads)
 }
 
 fn permuted(rows: &View, order: &View, tokens: &View, top_k: u64) -> Result<(), String> {
     same("columns of rows and tokens", rows.cols, tokens.cols)?;
     same("rows of the permutation", fixed(rows), elements(order))?;
-    same("rows of the permutation", fixed(rows), fixed(tokens) * top_k)
+    same("rows of the permutation", fixed(rows), fixed(tokens).saturating_mul(top_k))
 }

@@ -157,9 +157,11 @@ fn a_plan_that_was_tampered_with_is_refused() {
     let text = std::fs::read_to_string(desk.path("plan.ron")).unwrap();
     let arena = text.lines().find(|l| l.trim_start().starts_with("arena:")).unwrap();
     desk.write("plan.ron", &text.replace(arena, "    arena: 64,"));
-    desk.refuses(&["run", "plan.ron"], "step::plan::invalid", &["lies outside of its region"]);
+    desk.refuses(&["run", "plan.ron"], "step::plan::invalid", &["plan.ron", "checksum"]);
     desk.write("plan.ron", &text[..text.len() / 2]);
-    desk.refuses(&["run", "plan.ron"], "step::plan::unreadable", &["plan.ron"]);
+    desk.refuses(&["run", "plan.ron"], "step::plan::invalid", &["plan.ron", "checksum"]);
+    desk.write("plan.ron", "(version: 2)");
+    desk.refuses(&["run", "plan.ron"], "step::plan::unreadable", &["plan.ron", "not a plan"]);
 }
 
 #[test]
