@@ -1,6 +1,7 @@
 //! What the parser makes of recipes, good and broken: trees of valid texts, and every diagnostic as the user sees it.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use stepc::base::{SourceMap, Span};
 use stepc::diag::render::{Format, Style, render};
 use stepc::diag::{Diagnostic, Sink};
@@ -1224,7 +1225,7 @@ fn sample() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(20_261_201), failure_persistence: None, ..ProptestConfig::with_cases(96) })]
 
     #[test]
     fn edited_samples_are_read(text in sample(), edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, "[{}()\\[\\]\"'/*=,:;#\n a0%步\u{0}-]{0,3}"), 1..5)) {

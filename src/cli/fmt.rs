@@ -2,15 +2,14 @@
 
 use super::args::FmtArgs;
 use super::exit::Failure;
+use super::replace::replace;
 use super::session::Session;
 use crate::base::Host;
 use crate::base::host::{FILE_LIMIT, OsHost, text};
 use crate::diag::Diagnostic;
 use crate::syntax::format::format;
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write, stdin};
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind, Read, stdin};
+use std::path::Path;
 
 const STDIN: &str = "-";
 
@@ -87,40 +86,4 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let message = format!("cannot write `{}`: {error}", path.display());
     let problem = Diagnostic::error("step::fmt::unwritable", message);
     Failure::Running(problem.help("the file is as it was; `--stdout` writes to standard output instead"))
-}
-
-/// Puts new contents in place of a file in one step: a reader sees the old file or the new one. Permissions stay, and a link
-/// stays a link.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let path = fs::canonicalize(path)?;
-    let permissions = fs::metadata(&path)?.permissions();
-    if permissions.readonly() {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "it is read-only"));
-    }
-    let (temporary, mut file) = create_beside(&path)?;
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| file.set_permissions(permissions))
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&temporary, &path));
-    if written.is_err() {
-        // What went wrong before matters more than a file left over.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-/// A new file in the same folder, under a name that nobody uses.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    let mut attempt = 0u32;
-    loop {
-        let mut name = OsString::from(".");
-        name.push(path.file_name().unwrap_or_default());
-        name.push(format!(".{}-{attempt}.tmp", std::process::id()));
-        let temporary = path.with_file_name(name);
-        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => attempt += 1,
-            opened => return opened.map(|file| (temporary, file)),
-        }
-    }
 }

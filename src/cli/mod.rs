@@ -9,6 +9,7 @@ mod fmt;
 mod inputs;
 mod new;
 mod plan;
+mod replace;
 mod run;
 mod schema;
 mod session;

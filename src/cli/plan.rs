@@ -2,6 +2,7 @@
 
 use super::args::{Form, PlanArgs, RecipeArgs};
 use super::exit::Failure;
+use super::replace::replace;
 use super::session::Session;
 use super::target::read_plan;
 use crate::diag::Diagnostic;
@@ -66,12 +67,7 @@ fn divides_experts(recipe: &Recipe) -> bool {
 
 /// Writes to a temporary name first, so that a file that is there is either whole or the new one.
 fn write(text: &str, path: &Path, option: &str) -> Result<(), Diagnostic> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".part");
-    let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
-    written.map_err(|error| {
-        // The half-written file, if there is one, is ours to take away again.
-        let _ = std::fs::remove_file(&temporary);
+    replace(path, text.as_bytes()).map_err(|error| {
         let message = format!("cannot write to {}: {error}", path.display());
         Diagnostic::error("step::output::unwritable", message)
             .help(format!("choose another file with `{option}`"))

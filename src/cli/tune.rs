@@ -2,6 +2,7 @@
 
 use super::args::{As, Engine, RecipeArgs, TuneArgs};
 use super::exit::Failure;
+use super::replace::replace;
 use super::session::Session;
 use crate::base::SourceMap;
 use crate::base::host::{Host, MemoryHost, OsHost};
@@ -183,19 +184,5 @@ fn write(
         (Candidate::of(&resolved.recipe) == *candidate).then_some(())
     };
     holds(&winner.candidate).ok_or_else(|| unwritable("it would not mean what was found".to_owned()))?;
-    replace(path, &changed).map_err(|error| unwritable(error.to_string()))
-}
-
-/// Writes to a temporary name beside the file first, so that the file is either whole or the new one.
-fn replace(path: &std::path::Path, text: &str) -> std::io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".part");
-    let written = std::fs::write(&temporary, text)
-        .and_then(|()| std::fs::set_permissions(&temporary, std::fs::metadata(path)?.permissions()))
-        .and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        // The half-written file, if there is one, is ours to take away again.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
+    replace(path, changed.as_bytes()).map_err(|error| unwritable(error.to_string()))
 }

@@ -14,6 +14,9 @@ const MARK: &str = "\u{feff}";
 /// Columns a level of blocks, or a line that goes on, stands further in.
 const INDENT: usize = 2;
 
+/// Passes after which a layout has long become its own layout.
+const SETTLE: usize = 8;
+
 /// Lays a file out. `None` where it has syntax errors, which are reported. A byte order mark and the kind of line end the
 /// file begins with stay.
 pub fn format(id: FileId, text: &str, sink: &mut Sink) -> Option<String> {
@@ -27,11 +30,15 @@ pub fn format(id: FileId, text: &str, sink: &mut Sink) -> Option<String> {
     let (mark, body) = text.strip_prefix(MARK).map_or(("", text), |body| (MARK, body));
     let carriage = body.find('\n').is_some_and(|newline| body[..newline].ends_with('\r'));
     let body = body.replace("\r\n", "\n");
-    // Without errors nothing was mended: what the parser read is this text.
-    let pairs = Grammar::parse(Rule::file, &body).ok()?;
-    let mut layout = Layout::default();
-    layout.file(&read(&body, pairs));
-    let text = print(layout.finish());
+    let mut text = lay_out(&body)?;
+    // Comments in odd places can move again once what stands around them has moved.
+    for _ in 0..SETTLE {
+        let next = lay_out(&text)?;
+        if next == text {
+            break;
+        }
+        text = next;
+    }
     // Rather no layout than one that says something else.
     if parse(id, &text, &mut Sink::default()).without_places() != tree.without_places() {
         let problem = Diagnostic::error("step::syntax::internal", "cannot lay this file out");
@@ -43,6 +50,14 @@ pub fn format(id: FileId, text: &str, sink: &mut Sink) -> Option<String> {
         return None;
     }
     Some(mark.to_owned() + &if carriage { text.replace('\n', "\r\n") } else { text })
+}
+
+/// One pass over a text without syntax errors: nothing is mended, what the parser reads is this text.
+fn lay_out(body: &str) -> Option<String> {
+    let pairs = Grammar::parse(Rule::file, body).ok()?;
+    let mut layout = Layout::default();
+    layout.file(&read(body, pairs));
+    Some(print(layout.finish()))
 }
 
 #[derive(Default)]
