@@ -1,6 +1,7 @@
 //! What every layer may use: places in source text, the world outside, element types.
 
 pub mod dtype;
+pub mod hash;
 pub mod host;
 pub mod source;
 pub mod span;

@@ -6,7 +6,7 @@ use super::replace::replace;
 use super::session::Session;
 use super::target::read_plan;
 use crate::diag::Diagnostic;
-use crate::plan::{self, Plan, Savings, Task, rules};
+use crate::plan::{self, Plan, Savings};
 use crate::recipe::{Recipe, Resolved};
 use crate::report::{diff_page, html_page, plan_page, savings_section, summary};
 use std::path::Path;
@@ -15,9 +15,7 @@ use std::path::Path;
 pub fn plan(session: &mut Session, args: &PlanArgs) -> Result<(), Failure> {
     let (plan, resolved) = read(session, &args.recipe)?;
     if let Some(resolved) = &resolved {
-        let Resolved { recipe, origins, .. } = resolved;
-        rules::check(recipe, origins, &mut session.sink);
-        rules::fits(recipe, &plan, origins, &mut session.sink);
+        session.advise(&plan, resolved);
     }
     let style = session.style();
     match (&args.diff, args.form) {
@@ -56,8 +54,7 @@ fn read(session: &mut Session, args: &RecipeArgs) -> Result<(Plan, Option<Resolv
         return Ok((read_plan(&args.file)?, None));
     }
     let loaded = session.load(args)?;
-    let resolved = session.resolve(&loaded, args.profile.as_deref())?;
-    let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
+    let (plan, resolved) = session.plan(&loaded, args.profile.as_deref())?;
     Ok((plan, Some(resolved)))
 }
 

@@ -7,7 +7,7 @@ use crate::base::Host;
 use crate::base::host::OsHost;
 use crate::diag::Diagnostic;
 use crate::plan::{self, Plan, Task};
-use crate::recipe::{DeviceKind, Loaded, Origins};
+use crate::recipe::{DeviceKind, Loaded, Origins, Resolved};
 use crate::report::{headline, plan_page};
 use std::path::Path;
 
@@ -71,12 +71,24 @@ pub fn read_plan(path: &Path) -> Result<Plan, Diagnostic> {
 }
 
 impl Session {
-    /// Resolves and compiles a recipe for training, with what is legal and costs more than it seems.
-    pub fn compile(&mut self, loaded: &Loaded, profile: Option<&str>) -> Result<(Plan, Origins), Failure> {
+    /// Resolves and compiles a recipe for training.
+    pub fn plan(&mut self, loaded: &Loaded, profile: Option<&str>) -> Result<(Plan, Resolved), Failure> {
         let resolved = self.resolve(loaded, profile)?;
         let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
-        plan::rules::check(&resolved.recipe, &resolved.origins, &mut self.sink);
-        plan::rules::fits(&resolved.recipe, &plan, &resolved.origins, &mut self.sink);
+        Ok((plan, resolved))
+    }
+
+    /// Reports what is legal and costs more than it seems.
+    pub fn advise(&mut self, plan: &Plan, resolved: &Resolved) {
+        let Resolved { recipe, origins, .. } = resolved;
+        plan::rules::check(recipe, origins, &mut self.sink);
+        plan::rules::fits(recipe, plan, origins, &mut self.sink);
+    }
+
+    /// Resolves and compiles a recipe that is going to run.
+    pub fn compile(&mut self, loaded: &Loaded, profile: Option<&str>) -> Result<(Plan, Origins), Failure> {
+        let (plan, resolved) = self.plan(loaded, profile)?;
+        self.advise(&plan, &resolved);
         Ok((plan, resolved.origins))
     }
 }

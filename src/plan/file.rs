@@ -2,6 +2,7 @@
 
 use super::compile::Plan;
 use super::verify::verify;
+use crate::base::hash::fnv1a;
 use crate::diag::Diagnostic;
 use std::path::Path;
 
@@ -45,9 +46,7 @@ pub fn read(path: &Path, text: &str) -> Result<Plan, Diagnostic> {
     Ok(plan)
 }
 
-/// FNV-1a, 64 bits, without the blank space at the end: against accidents and careless edits, not against malice.
+/// Of the text without the blank space at its end: against accidents and careless edits.
 fn checksum(text: &str) -> u64 {
-    text.trim_end()
-        .bytes()
-        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
+    fnv1a(text.trim_end())
 }

@@ -4,6 +4,7 @@ use super::quantity::{bytes, count, duration};
 use super::style::Style;
 use crate::runtime::StepReport;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{Write, stdout};
 use std::time::Instant;
 
 /// Shows the steps of a run.
@@ -40,7 +41,8 @@ impl Progress {
     pub fn step(&self, report: &StepReport) {
         let line = self.line(report);
         let Some(bar) = &self.bar else {
-            println!("{line}");
+            // A reader that has gone away does not end the training.
+            let _ = writeln!(stdout(), "{line}");
             return;
         };
         if report.step == 1 || report.step.is_multiple_of(self.every) || report.last {

@@ -6,7 +6,7 @@ use crate::plan::{Op, View};
 use std::sync::Arc;
 
 /// Numbers that the host and the program exchange during a step.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Scalars {
     /// Number of the step, from 1.
     pub step: u64,

@@ -3,6 +3,7 @@
 //! An element's value depends on the seed, the parameter's name and the element's index alone, so every way of dividing
 //! a model over ranks starts from the same numbers.
 
+use crate::base::hash::fnv1a;
 use crate::model::{Init, Parameter};
 use rayon::prelude::*;
 use std::f64::consts::TAU;
@@ -16,7 +17,7 @@ pub fn initialise(parameter: &Parameter, seed: u64, range: Range<u64>, out: &mut
     match parameter.init {
         Init::Constant(value) => out.fill(value as f32),
         Init::Normal { std } => {
-            let key = mix(seed ^ hash(&parameter.name));
+            let key = mix(seed ^ fnv1a(&parameter.name));
             out.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, out)| {
                 let first = range.start + (chunk * CHUNK) as u64;
                 for (index, out) in (first..).zip(out) {
@@ -44,11 +45,6 @@ fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
-}
-
-/// FNV-1a.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xCBF2_9CE4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
 }
 
 #[cfg(test)]

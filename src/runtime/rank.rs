@@ -51,13 +51,11 @@ impl Rank {
         let supervised = self.batch.iter().flat_map(|s| &s.labels).filter(|label| **label >= 0).count();
         let mut scalars = Scalars {
             step,
-            micro: 0,
             learning_rate: learning_rate(&plan.train, step),
             clip: plan.train.clip,
             supervised: supervised as f64,
             stop: f64::from(u8::from(stop)),
-            loss: 0.0,
-            norm_squared: 0.0,
+            ..Scalars::default()
         };
         self.walk(plan.program.begin.clone(), &mut scalars)?;
         let micro_batch = plan.train.micro_batch as usize;
@@ -88,16 +86,7 @@ impl Rank {
         let plan = Arc::clone(&self.plan);
         self.fetch(1, feed)?;
         self.device.load(&self.batch[..plan.train.micro_batch as usize]);
-        let mut scalars = Scalars {
-            step: 1,
-            micro: 0,
-            learning_rate: 0.0,
-            clip: None,
-            supervised: 0.0,
-            stop: 0.0,
-            loss: 0.0,
-            norm_squared: 0.0,
-        };
+        let mut scalars = Scalars { step: 1, ..Scalars::default() };
         self.walk(plan.program.micro.clone(), &mut scalars)
     }
 

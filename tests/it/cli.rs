@@ -269,6 +269,22 @@ fn the_shipped_recipes_are_silent() {
     }
 }
 
+#[test]
+fn a_reader_that_goes_away_does_not_end_the_training() {
+    let desk = Desk::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stepc"))
+        .args(["run", "small.step"])
+        .current_dir(desk.folder.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(desk.path("out/model.safetensors").exists());
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_stops_behind_the_step() {
