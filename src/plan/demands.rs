@@ -1,6 +1,6 @@
 //! What a recipe asks of its engine that the native engine does not do. One line a field; everything else runs.
 
-use crate::recipe::{Ffn, Offload, Optimizer, Recipe, Recompute, Router};
+use crate::recipe::{Ffn, Offload, Optimizer, Recipe, Router};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,11 +20,8 @@ pub fn of(recipe: &Recipe) -> Vec<Demand> {
         ("parallel.tp", parallel.tp.to_string(), parallel.tp > 1),
         ("parallel.cp", parallel.cp.to_string(), parallel.cp > 1),
         ("parallel.pp", parallel.pp.to_string(), parallel.pp > 1),
-        ("parallel.recompute", parallel.recompute.to_string(), parallel.recompute == Recompute::Selective),
-        ("parallel.reshard_after_forward", "false".into(), !parallel.reshard_after_forward),
         ("parallel.offload", parallel.offload.to_string(), parallel.offload != Offload::None),
         ("train.optimizer", "muon".into(), matches!(train.optimizer, Optimizer::Muon(_))),
-        ("train.loss_chunk", train.loss_chunk.unwrap_or(0).to_string(), train.loss_chunk.is_some()),
     ];
     let fixed = fixed.into_iter().map(|(field, value, asked)| (field.to_owned(), value, asked));
     let routers = routers(recipe);

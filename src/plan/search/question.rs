@@ -67,7 +67,7 @@ impl Question {
                 master: 0.0,
                 eight_bit: false,
             },
-            chunk: if native { chunk_rows(model.vocab) } else { recipe.train.loss_chunk.unwrap_or(0) },
+            chunk: if native { chunk_rows(recipe) } else { recipe.train.loss_chunk.unwrap_or(0) },
             reshard: parallel.reshard_after_forward,
             optimizer: match recipe.train.optimizer {
                 recipe::Optimizer::AdamW(_) if native => Optimizer::Fused,
