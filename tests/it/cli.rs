@@ -151,6 +151,17 @@ fn a_plan_runs_like_its_recipe() {
 }
 
 #[test]
+fn a_loss_that_is_no_number_ends_the_run_without_weights() {
+    let desk = Desk::new();
+    let run = desk.stepc(&["run", "small.step", "--set", "train.optimizer.lr=1e15"]);
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    for words in ["step::runtime::not_finite", "step 2: loss", "first in `layer0."] {
+        assert!(run.err.contains(words), "{words} in\n{}", run.err);
+    }
+    assert!(!desk.path("out/model.safetensors").exists());
+}
+
+#[test]
 fn a_plan_that_was_tampered_with_is_refused() {
     let desk = Desk::new();
     assert_eq!(desk.stepc(&["plan", "small.step", "--output", "plan.ron"]).code, Some(0));
@@ -160,7 +171,7 @@ fn a_plan_that_was_tampered_with_is_refused() {
     desk.refuses(&["run", "plan.ron"], "step::plan::invalid", &["plan.ron", "checksum"]);
     desk.write("plan.ron", &text[..text.len() / 2]);
     desk.refuses(&["run", "plan.ron"], "step::plan::invalid", &["plan.ron", "checksum"]);
-    desk.write("plan.ron", "(version: 2)");
+    desk.write("plan.ron", "(version: 3)");
     desk.refuses(&["run", "plan.ron"], "step::plan::unreadable", &["plan.ron", "not a plan"]);
 }
 

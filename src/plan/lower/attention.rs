@@ -112,7 +112,9 @@ impl Builder<'_> {
             return *kept;
         }
         let mut again = |name, head: &Head, heads, norm| match head.normed_from {
-            Some((x, _)) => self.head(name, x.reshape(self.tokens, heads * config.head_dim), config, heads, Some(norm)),
+            Some((x, _)) => {
+                self.head(name, x.reshape(self.tokens, heads * config.head_dim), config, heads, Some(norm))
+            }
             None => *head,
         };
         let q = again("q", &kept.q, config.heads, q_norm);

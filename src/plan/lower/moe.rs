@@ -19,7 +19,8 @@ pub(super) struct Kept {
     index: View,
     position: View,
     source: View,
-    /// Rows of each local expert.
+    /// Tokens of this rank that each expert of all ranks gets, and rows of each local expert.
+    sorted: View,
     counts: View,
     /// Set where the experts are divided over ranks.
     slot: Option<SlotId>,
@@ -43,7 +44,18 @@ impl Builder<'_> {
         let bias = module.bias.map(|bias| self.frozen[&bias]);
         let router = &module.config.router;
         let (score, normalize, scale) = (router.score, router.normalize, router.scale);
-        self.emit(Op::MoeGatingTopK { logits, bias, index, weight, score, normalize, scale });
+        let (groups, top_groups) = (router.groups, router.top_groups);
+        self.emit(Op::MoeGatingTopK {
+            logits,
+            bias,
+            index,
+            weight,
+            score,
+            normalize,
+            scale,
+            groups,
+            top_groups,
+        });
         let position = self.whole("position", self.tokens, top_k);
         let source = self.whole("source", pairs, 1);
         let sorted = self.whole("counts", 1, experts);
@@ -65,7 +77,7 @@ impl Builder<'_> {
         };
         let inside = self.experts(module, rows, counts);
         let shared = module.shared.as_ref().map(|shared| self.mlp("shared", shared, x));
-        Kept { logits, index, position, source, counts, slot, rows, scale, inside, shared }
+        Kept { logits, index, position, source, sorted, counts, slot, rows, scale, inside, shared }
     }
 
     /// Both halves of every expert before the activation.
@@ -77,6 +89,7 @@ impl Builder<'_> {
 
     /// `y = Σ experts + shared expert`
     pub fn moe_output(&mut self, module: &MoeModule, kept: &Kept, y: View) {
+        self.count_load(module, kept.sorted);
         let Kept { inside: Mlp { gate, up }, counts, .. } = *kept;
         let act = self.activation("experts.act", gate.rows, gate.cols);
         let clamp = module.config.clamp;
@@ -152,6 +165,7 @@ impl Builder<'_> {
         let router = &module.config.router;
         let (score, normalize, scale) = (router.score, router.normalize, router.scale);
         self.emit(Op::MoeGatingTopKGrad { logits, index, d_weight, d_logits, score, normalize, scale });
+        self.aux_loss(module, logits, index, d_logits);
         let w = self.weight(module.router);
         self.matmul(d_logits, w, dx.add(), PLAIN);
         let dw = self.gradient(module.router);
