@@ -108,6 +108,7 @@ fn measure(plan: &Arc<Plan>) -> (i64, u64) {
 fn the_peak_is_as_planned_and_a_step_allocates_nothing() {
     for set in [
         &["train.steps=3", "train.global_batch=2", "train.micro_batch=2"][..],
+        &["train.steps=3", "train.global_batch=2", "parallel.precision.params=bf16"],
         &[
             "train.steps=3",
             "train.global_batch=2",
