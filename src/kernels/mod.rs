@@ -13,6 +13,7 @@
 mod attention;
 mod attention_grad;
 mod balance;
+mod convert;
 mod elementwise;
 mod embedding;
 mod gate;
@@ -34,6 +35,7 @@ mod testing;
 pub use attention::{Attention, BLOCK as MOST_HEAD_DIM, flash_attention};
 pub use attention_grad::flash_attention_grad;
 pub use balance::{balance_loss, count_load, update_bias};
+pub use convert::{Half, narrow, widen};
 pub use elementwise::{add, add_assign, copy, fill, scale};
 pub use embedding::{embedding, embedding_grad};
 pub use gate::{head_gate, head_gate_grad};
