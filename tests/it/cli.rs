@@ -151,17 +151,6 @@ fn a_plan_runs_like_its_recipe() {
 }
 
 #[test]
-fn a_loss_that_is_no_number_ends_the_run_without_weights() {
-    let desk = Desk::new();
-    let run = desk.stepc(&["run", "small.step", "--set", "train.optimizer.lr=1e15"]);
-    assert_eq!(run.code, Some(2), "{}", run.err);
-    for words in ["step::runtime::not_finite", "step 2: loss", "first in `layer0."] {
-        assert!(run.err.contains(words), "{words} in\n{}", run.err);
-    }
-    assert!(!desk.path("out/model.safetensors").exists());
-}
-
-#[test]
 fn a_plan_that_was_tampered_with_is_refused() {
     let desk = Desk::new();
     assert_eq!(desk.stepc(&["plan", "small.step", "--output", "plan.ron"]).code, Some(0));
@@ -249,8 +238,9 @@ fn an_output_folder_that_cannot_be_written_is_refused() {
 fn a_loss_that_is_no_number_stops_before_the_update() {
     let desk = Desk::new();
     let run = desk.stepc(&["run", "small.step", "--set", "train.optimizer.lr=1e30"]);
-    assert_eq!(run.code, Some(1), "{}", run.out);
+    assert_eq!(run.code, Some(2), "{}", run.out);
     assert!(run.err.contains("step::runtime::not_finite") && run.err.contains("step 2"), "{}", run.err);
+    assert!(run.err.contains("first in `"), "{}", run.err);
     assert!(!desk.path("out/model.safetensors").exists());
 }
 

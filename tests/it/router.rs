@@ -165,7 +165,8 @@ fn the_auxiliary_loss_is_linear_in_its_weight() {
         let from = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| x - y).collect::<Vec<f32>>();
         let (second, first) = (from(twice, once), from(once, plain));
         let largest = plain.iter().fold(0.0, |m: f64, x| m.max(f64::from(x.abs())));
-        assert!(difference(&second, &first).0 <= 2e-6 * largest.max(1e-3), "{name}");
+        let off = difference(&second, &first).0;
+        assert!(off <= 1e-5 * largest.max(1e-3), "{name}: {off} of {largest}");
         changed += usize::from(name.contains("moe.gate.weight") && first.iter().any(|x| *x != 0.0));
     }
     assert_eq!(changed, 4, "the router of every layer");
