@@ -1,7 +1,7 @@
 //! Attention, forward and backward.
 
 use super::builder::Builder;
-use crate::model::{AttentionModule, ParamId};
+use crate::model::{AttentionModule, ParamId, Projections};
 use crate::plan::ops::Op;
 use crate::plan::program::{Rows, View};
 use crate::recipe;
@@ -35,11 +35,12 @@ impl Builder<'_> {
         let recipe::Attention { heads, kv_heads, head_dim, window, .. } = *config;
         let rstd = self.exact("attention.rstd", self.tokens, 1);
         let x = self.rms_norm("attention.x", h, rstd, module.norm);
-        let q = self.project("q", x, module.q);
+        let Projections::Direct { q, k, v } = module.input else { unreachable!("latents are refused") };
+        let q = self.project("q", x, q.weight);
         let q = self.head("q", q, config, heads, module.qk_norm.map(|(q, _)| q));
-        let k = self.project("k", x, module.k);
+        let k = self.project("k", x, k.weight);
         let k = self.head("k", k, config, kv_heads, module.qk_norm.map(|(_, k)| k));
-        let v = self.project("v", x, module.v);
+        let v = self.project("v", x, v.weight);
         let gate = module.gate.map(|gate| self.project("gate", x, gate));
         let out = self.by_token("attention.out", heads * head_dim);
         let lse = self.exact("attention.lse", self.tokens, heads);
@@ -51,7 +52,7 @@ impl Builder<'_> {
     /// Gates and projects the heads' outputs and adds the layer's input.
     pub fn attention_output(&mut self, module: &AttentionModule, kept: &Kept) -> View {
         let y = self.gated(module, kept);
-        let y = self.project("attention.y", y, module.o);
+        let y = self.project("attention.y", y, module.o.weight);
         self.add("middle", kept.h, y)
     }
 
@@ -60,7 +61,7 @@ impl Builder<'_> {
         let recipe::Attention { heads, kv_heads, head_dim, window, .. } = module.config;
         let y = self.gated(module, kept);
         let d_out = self.by_token("attention.d_out", heads * head_dim);
-        self.project_backward(module.o, y, dh, d_out.set());
+        self.project_backward(module.o.weight, y, dh, d_out.set());
         let (dy, d_gate) = match kept.gate {
             None => (d_out, None),
             Some(gate) => {
@@ -94,9 +95,10 @@ impl Builder<'_> {
         let dk = self.head_backward("dk", dk, &k, module, kv_heads, module.qk_norm.map(|(_, k)| k));
         let x = self.rms_norm("attention.x", kept.h, kept.rstd, module.norm);
         let dx = self.by_token("attention.dx", x.cols);
-        self.project_backward(module.q, x, dq, dx.set());
-        self.project_backward(module.k, x, dk, dx.add());
-        self.project_backward(module.v, x, dv, dx.add());
+        let Projections::Direct { q, k, v } = module.input else { unreachable!("latents are refused") };
+        self.project_backward(q.weight, x, dq, dx.set());
+        self.project_backward(k.weight, x, dk, dx.add());
+        self.project_backward(v.weight, x, dv, dx.add());
         if let (Some(gate), Some(d_gate)) = (module.gate, d_gate) {
             self.project_backward(gate, x, d_gate, dx.add());
         }

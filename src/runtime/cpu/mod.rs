@@ -93,7 +93,7 @@ impl Cpu {
         let plan = Arc::clone(&self.plan);
         for rope in &plan.program.ropes {
             let scaling = match &rope.config.scaling {
-                Scaling::None => None,
+                Scaling::None | Scaling::Linear(_) | Scaling::Yarn(_) | Scaling::LongRope(_) => None,
                 Scaling::Llama3(s) => Some(kernels::Llama3Scaling {
                     factor: s.factor as f32,
                     original_positions: s.original as f32,
