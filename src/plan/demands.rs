@@ -1,6 +1,6 @@
 //! What a recipe asks of its engine that the native engine does not do. One line a field; everything else runs.
 
-use crate::recipe::{Attention, Bias, Ffn, Offload, Optimizer, QkNorm, Recipe, Recompute, RopeStyle, Router, Scaling};
+use crate::recipe::{Attention, Bias, Ffn, Offload, Optimizer, Recipe, Recompute, Router};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -39,19 +39,8 @@ pub fn of(recipe: &Recipe) -> Vec<Demand> {
     let kinds = recipe.model.blocks.iter().map(|layer| (layer.attention_name.as_str(), &layer.attention));
     let kinds: BTreeMap<&str, &Attention> = kinds.collect();
     let attention = kinds.iter().flat_map(|(name, a)| {
-        let plain = (a.head_dim as f64).sqrt().recip();
-        let simple = matches!(a.rope.scaling, Scaling::None | Scaling::Llama3(_));
         let fields = [
-            ("value_dim", a.value_dim.to_string(), a.value_dim != a.head_dim),
-            ("scale", a.scale.to_string(), a.scale != 1.0 / (a.head_dim as f64).sqrt() && a.scale != plain),
-            ("softcap", a.softcap.unwrap_or_default().to_string(), a.softcap.is_some()),
-            ("sinks", a.sinks.to_string(), a.sinks),
             ("bias", a.bias.to_string(), a.bias != Bias::None),
-            ("qk_norm", a.qk_norm.to_string(), !matches!(a.qk_norm, QkNorm::None | QkNorm::Head)),
-            ("clip", a.clip.unwrap_or_default().to_string(), a.clip.is_some()),
-            ("latent", "kv_rank".to_owned(), a.latent.is_some()),
-            ("rope.style", a.rope.style.to_string(), a.rope.style != RopeStyle::Half),
-            ("rope.scaling", "another kind".to_owned(), !simple),
         ];
         fields.map(|(key, value, asked)| (format!("model.attention {name}.{key}"), value, asked))
     });
