@@ -39,9 +39,7 @@ pub fn of(recipe: &Recipe) -> Vec<Demand> {
     let kinds = recipe.model.blocks.iter().map(|layer| (layer.attention_name.as_str(), &layer.attention));
     let kinds: BTreeMap<&str, &Attention> = kinds.collect();
     let attention = kinds.iter().flat_map(|(name, a)| {
-        let fields = [
-            ("bias", a.bias.to_string(), a.bias != Bias::None),
-        ];
+        let fields = [("bias", a.bias.to_string(), a.bias != Bias::None)];
         fields.map(|(key, value, asked)| (format!("model.attention {name}.{key}"), value, asked))
     });
     let asked = fixed.chain(routing).chain(attention).filter(|(_, _, asked)| *asked);

@@ -1,7 +1,7 @@
 //! Logits, loss, gradients and ten AdamW steps against PyTorch, for tiny checkpoints in Hugging Face layout.
 //! `tests/golden/README.md` says how the numbers were made and what error PyTorch itself has.
 
-use crate::support::{Fixed, Tensors, difference, plan, sequence, train};
+use crate::support::{Fixed, Tensors, Trained, difference, plan, sequence, train};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,6 +98,16 @@ fn training_matches(name: &str) {
     let plan = plan(&golden.recipe, None, &[], Task::Train);
     let trained = train(&plan, &Fixed(golden.sequences()), Some(&golden.weights), 2);
 
+    gradients_match(&golden, &trained);
+    curve_matches(&golden, &trained);
+    for (tensor, (_, values)) in golden.tensors("params_after_10.safetensors") {
+        let (error, _) = difference(&trained.parameters[&tensor].1, &values);
+        assert!(error < 5e-4, "{name}: {tensor} after ten steps is off by {error}");
+    }
+}
+
+fn gradients_match(golden: &Golden, trained: &Trained) {
+    let name = golden.folder.display();
     let wanted = golden.tensors("grads.safetensors");
     assert_eq!(trained.gradients.len(), wanted.len(), "{name}: parameters with a gradient");
     for (tensor, (shape, values)) in &wanted {
@@ -111,7 +121,10 @@ fn training_matches(name: &str) {
             golden.looks_like(loss)
         );
     }
+}
 
+fn curve_matches(golden: &Golden, trained: &Trained) {
+    let name = golden.folder.display();
     let curve = golden.facts["curve"].as_array().unwrap();
     assert_eq!(trained.reports.len(), curve.len());
     for (report, point) in trained.reports.iter().zip(curve) {
@@ -120,11 +133,6 @@ fn training_matches(name: &str) {
         assert!((report.loss - loss).abs() < 1e-4, "{name}: step {step}: loss {} for {loss}", report.loss);
         let off = (report.grad_norm / norm - 1.0).abs();
         assert!(off < 1e-4, "{name}: step {step}: norm {} for {norm}", report.grad_norm);
-    }
-
-    for (tensor, (_, values)) in golden.tensors("params_after_10.safetensors") {
-        let (error, _) = difference(&trained.parameters[&tensor].1, &values);
-        assert!(error < 5e-4, "{name}: {tensor} after ten steps is off by {error}");
     }
 }
 
@@ -162,3 +170,94 @@ macro_rules! golden_tests {
 }
 
 golden_tests! { step35 qwen3_moe llama }
+
+/// A kind of attention inside of a plain decoder, and fields without which the logits would be others.
+fn attention_matches(family: &str, matter: &[&str]) {
+    let name = format!("attention/{family}");
+    tensors_match(&name);
+    logits_match(&name);
+    let golden = golden(&name);
+    let plan = plan(&golden.recipe, None, &[], Task::Train);
+    let trained = train(&plan, &Fixed(golden.sequences()), Some(&golden.weights), 2);
+    gradients_match(&golden, &trained);
+    curve_matches(&golden, &trained);
+    let wanted = &golden.tensors("logits.safetensors")["logits"].1;
+    for set in matter {
+        let without = crate::support::plan(&golden.recipe, None, &[set], Task::Forward);
+        let feed = Fixed(golden.sequences());
+        let logits = forward(without, &feed, Some(&golden.weights)).unwrap().remove(0);
+        let (change, _) = difference(&logits, wanted);
+        assert!(change > 1e-2, "{name}: `{set}` changes no logit by more than {change}");
+    }
+}
+
+macro_rules! attention_tests {
+    ($($family:ident: [$($matter:literal),*],)*) => {
+        mod attention { $(
+            #[test]
+            fn $family() {
+                super::attention_matches(stringify!($family), &[$(concat!("model.attention.full.", $matter)),*]);
+            }
+        )* }
+    };
+}
+
+attention_tests! {
+    qwen2: [],
+    gpt_oss: [
+        "rope.scaling.truncate=true", "rope.scaling.magnitude=1", "rope.scaling.fast=32", "rope.scaling.factor=1.1",
+        "rope.scaling.slow=0.5"
+    ],
+    deepseek_v3: ["scale=0.25", "rope.style=half", "rope.scaling.magnitude=1"],
+    deepseek_v2: ["rope.style=half", "scale=0.3"],
+    glm4_moe: ["rope.fraction=1"],
+    minimax_m2: ["rope.fraction=1"],
+    gemma2: ["scale=0.25", "softcap=none"],
+    gemma3: ["scale=0.25", "rope.scaling.factor=1"],
+    phi3: ["rope.scaling.original=32", "rope.scaling.magnitude=1"],
+    olmoe: ["clip=none"],
+    ernie4_5: ["rope.style=half"],
+    hunyuan: ["qk_norm=head"],
+}
+
+fn relative_error(own: &[f32], exact: &[f32]) -> f64 {
+    let squares = |x: &mut dyn Iterator<Item = f32>| x.map(|x| f64::from(x).powi(2)).sum::<f64>();
+    let error = squares(&mut own.iter().zip(exact).map(|(a, b)| a - b));
+    (error / squares(&mut exact.iter().copied())).sqrt()
+}
+
+/// bf16 parameters and activations, f32 masters and reduction: as near to f32 as PyTorch's bf16 is, and the same course.
+#[test]
+fn half_precision() {
+    let golden = golden("llama");
+    let facts = std::fs::read_to_string(golden.folder.join("bf16.json")).unwrap();
+    let facts: Value = serde_json::from_str(&facts).unwrap();
+    let set = ["parallel.precision.params=bf16"];
+    let near = |what: &str, own: f64, theirs: f64| {
+        assert!((0.5 * theirs..1.3 * theirs).contains(&own), "{what}: error {own:.4}, PyTorch's {theirs:.4}");
+    };
+
+    let plan_forward = plan(&golden.recipe, None, &set, Task::Forward);
+    let feed = Fixed(golden.sequences());
+    let logits = forward(plan_forward, &feed, Some(&golden.weights)).unwrap().remove(0);
+    let exact = &golden.tensors("logits.safetensors")["logits"].1;
+    near("logits", relative_error(&logits, exact), facts["logits_error"].as_f64().unwrap());
+
+    let trained = train(&plan(&golden.recipe, None, &set, Task::Train), &feed, Some(&golden.weights), 2);
+    let exact = golden.tensors("grads.safetensors");
+    for (tensor, theirs) in facts["gradient_error"].as_object().unwrap() {
+        let own = relative_error(&trained.gradients[tensor].1, &exact[tensor].1);
+        near(tensor, own, theirs.as_f64().unwrap());
+    }
+    let course = facts["losses"].as_array().unwrap().iter().zip(facts["norms"].as_array().unwrap());
+    for (report, (loss, norm)) in trained.reports.iter().zip(course) {
+        let (loss, norm) = (loss.as_f64().unwrap(), norm.as_f64().unwrap());
+        let step = report.step;
+        assert!((report.loss / loss - 1.0).abs() < 2e-3, "step {step}: loss {} for {loss}", report.loss);
+        assert!(
+            (report.grad_norm / norm - 1.0).abs() < 2e-2,
+            "step {step}: norm {} for {norm}",
+            report.grad_norm
+        );
+    }
+}
