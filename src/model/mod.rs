@@ -8,6 +8,6 @@ mod count;
 mod names;
 mod parameter;
 
-pub use build::{AttentionModule, FfnModule, LayerModule, MlpModule, Model, MoeModule, MtpModule};
+pub use build::{AttentionModule, Biases, FfnModule, LayerModule, MlpModule, Model, MoeModule, MtpModule};
 pub use count::Counts;
 pub use parameter::{CheckpointTensor, Init, ParamId, Parameter, Part};

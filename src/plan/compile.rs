@@ -14,7 +14,7 @@ use crate::recipe::{Checkpoint, Cluster, Data, Parallel, Recipe, Train, Weights}
 use serde::{Deserialize, Serialize};
 
 /// The version of the plan's form; a file of another version is refused.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// What a program is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -52,7 +52,7 @@ pub use rules::divide::divisors;
 pub use schema::data::{Data, Format, Pack, Source};
 pub use schema::machine::{Cluster, Device, DeviceKind, Efficiency, Link};
 pub use schema::model::{
-    Act, Attention, Ffn, Gate, Init, Layer, Llama3Scaling, Mlp, Model, Moe, Mtp, MtpHead, Norm, Rope, Router,
+    Act, Activation, Attention, Ffn, Gate, Init, Layer, Llama3Scaling, Mlp, Model, Moe, Mtp, MtpHead, Norm, Rope, Router,
     Scaling, Score, Weights,
 };
 pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Names};
