@@ -119,11 +119,12 @@ fn rows(c: &mut Criterion) {
 
     let n = TOKENS * INNER;
     let (mut g, mut u, mut a) = (values(n), values(n), vec![0.0; n]);
+    let silu = Glu { act: Act::Silu, limit: None };
     group.throughput(floats(3 * n));
-    group.bench_function("swi_glu", |b| b.iter(|| swi_glu(&mut a, black_box(&g), &u, None, None)));
+    group.bench_function("swi_glu", |b| b.iter(|| glu(&mut a, black_box(&g), &u, silu, None)));
     group.throughput(floats(6 * n));
     group.bench_function("swi_glu_grad", |b| {
-        b.iter(|| swi_glu_grad(black_box(&mut g), &mut u, &mut a, None, None, None, INNER));
+        b.iter(|| glu_grad(black_box(&mut g), &mut u, &mut a, silu, None, None, INNER));
     });
 
     let (heads, head_dim) = (6, 64);
@@ -143,7 +144,9 @@ fn rows(c: &mut Criterion) {
     let labels: Vec<i32> = (0..TOKENS as i32).collect();
     let mut logits = values(TOKENS * vocabulary);
     group.throughput(floats(2 * logits.len()));
-    group.bench_function("cross_entropy", |b| b.iter(|| cross_entropy(black_box(&mut logits), &labels, 1.0)));
+    group.bench_function("cross_entropy", |b| {
+        b.iter(|| cross_entropy(black_box(&mut logits), &labels, 1.0, None))
+    });
 
     let (experts, k) = (16, 4);
     let logits = values(TOKENS * experts);

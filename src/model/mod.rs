@@ -10,6 +10,6 @@ mod names;
 mod parameter;
 
 pub use attention::{AttentionModule, Linear, LowRank, Projections, Query};
-pub use build::{FfnModule, LayerModule, MlpModule, Model, MoeModule, MtpModule};
+pub use build::{Biases, FfnModule, LayerModule, MlpModule, Model, MoeModule, MtpModule};
 pub use count::Counts;
 pub use parameter::{CheckpointTensor, Init, ParamId, Parameter, Part};

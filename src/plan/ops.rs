@@ -4,7 +4,7 @@
 use super::mesh::Axis;
 use super::placement::UnitId;
 use super::program::{SlotId, View};
-use crate::recipe::{RopeStyle, Score};
+use crate::recipe::{Activation, RopeStyle, Score};
 use serde::{Deserialize, Serialize};
 
 /// How an operand is used.
@@ -165,13 +165,15 @@ ops! {
 
     // Embedding and loss.
 
-    /// `out[t] = table[ids[t]]`
-    Compute Embedding { Read table: View, Read ids: View, Write out: View }
-    /// `d_table[ids[t]] (+)= dy[t]`
-    Compute EmbeddingGrad { Read dy: View, Read ids: View, Write d_table: Sum }
+    /// `out[t] = scale · table[ids[t]]`
+    Compute Embedding { Read table: View, Read ids: View, Write out: View; scale: f64 }
+    /// `d_table[ids[t]] (+)= scale · dy[t]`
+    Compute EmbeddingGrad { Read dy: View, Read ids: View, Write d_table: Sum; scale: f64 }
+    /// `logits = cap · tanh(logits / cap)`
+    Compute Softcap { Update logits: View; cap: f64 }
     /// Adds `−log softmax(logits)[label]` over the rows to the step's loss and replaces the logits by the gradient of
-    /// the step's mean loss.
-    Compute CrossEntropy { Update logits: View, Read labels: View }
+    /// the step's mean loss; that of the logits before `Softcap` where there was one.
+    Compute CrossEntropy { Update logits: View, Read labels: View; softcap: Option<f64> }
 
     // Dense operators.
 
@@ -223,15 +225,23 @@ ops! {
         Read dy: View, Read x: View, Read gate: View, Write dx: View, Write d_gate: View;
         heads: u64, head_dim: u64
     }
-    /// `y = scale · min(silu(gate), clamp) · clip(up, ±clamp)`, `scale` a number a row.
-    Compute SwiGlu {
+    /// `y = scale · act(gate, up)`, `scale` a number a row.
+    Compute Glu {
         Read gate: View, Read up: View, Read scale: Option<View>, Write y: View;
-        clamp: Option<f64>
+        act: Activation
     }
-    /// Gradients of `SwiGlu` in place: `gate` and `up` become their gradients, `dy` becomes `y` again.
-    Compute SwiGluGrad {
+    /// Gradients of `Glu` in place: `gate` and `up` become their gradients, `dy` becomes `y` again.
+    Compute GluGrad {
         Update gate: View, Update up: View, Update dy: View, Read scale: Option<View>, Write d_scale: Option<View>;
-        clamp: Option<f64>
+        act: Activation
+    }
+    /// `x += scale · bias`, a row of `bias` for each expert whose rows `counts` counts, one for all without; `scale` a
+    /// number a row.
+    Compute AddBias { Update x: View, Read bias: View, Read counts: Option<View>, Read scale: Option<View> }
+    /// Gradients of `AddBias`; that of `scale` is added to `d_scale`.
+    Compute AddBiasGrad {
+        Read dy: View, Read bias: View, Read counts: Option<View>, Read scale: Option<View>,
+        Write d_bias: Sum, Update d_scale: Option<View>
     }
 
     // Mixture of experts.

@@ -13,15 +13,16 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
         Op::Dispatch { rows, out, .. } | Op::Combine { rows, out, .. } => {
             same("columns of rows and out", rows.cols, out.cols)
         }
-        Op::Embedding { table, ids, out } => {
+        Op::Embedding { table, ids, out, .. } => {
             same("columns of table and out", table.cols, out.cols)?;
             same_rows("ids", ids, "out", out)
         }
-        Op::EmbeddingGrad { dy, ids, d_table } => {
+        Op::EmbeddingGrad { dy, ids, d_table, .. } => {
             same("columns of dy and d_table", dy.cols, d_table.view.cols)?;
             same_rows("ids", ids, "dy", dy)
         }
-        Op::CrossEntropy { logits, labels } => same_rows("logits", logits, "labels", labels),
+        Op::Softcap { .. } => Ok(()),
+        Op::CrossEntropy { logits, labels, .. } => same_rows("logits", logits, "labels", labels),
         Op::Matmul { a, b, out, trans_a, trans_b } => {
             let (m, k) = transposed(a, *trans_a);
             let (k2, n) = transposed(b, *trans_b);
@@ -74,16 +75,26 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             same_shape("gate", gate, "d_gate", d_gate)?;
             gated(x, gate, *heads, *head_dim)
         }
-        Op::SwiGlu { gate, up, scale, y, .. } => {
+        Op::Glu { gate, up, scale, y, .. } => {
             same_shape("gate", gate, "up", up)?;
             same_shape("gate", gate, "y", y)?;
             scale.iter().try_for_each(|scale| per_row(scale, gate))
         }
-        Op::SwiGluGrad { gate, up, dy, scale, d_scale, .. } => {
+        Op::GluGrad { gate, up, dy, scale, d_scale, .. } => {
             same_shape("gate", gate, "up", up)?;
             same_shape("gate", gate, "dy", dy)?;
             same("number of scale and d_scale", scale.is_some() as u64, d_scale.is_some() as u64)?;
             scale.iter().chain(d_scale).try_for_each(|scale| per_row(scale, gate))
+        }
+        Op::AddBias { x, bias, counts, scale } => {
+            biased(x, bias, counts)?;
+            scale.iter().try_for_each(|scale| per_row(scale, x))
+        }
+        Op::AddBiasGrad { dy, bias, counts, scale, d_bias, d_scale } => {
+            biased(dy, bias, counts)?;
+            same_shape("bias", bias, "d_bias", &d_bias.view)?;
+            same("number of scale and d_scale", scale.is_some() as u64, d_scale.is_some() as u64)?;
+            scale.iter().chain(d_scale).try_for_each(|scale| per_row(scale, dy))
         }
         Op::MoeGatingTopK { logits, bias, index, weight, .. } => {
             same_shape("index", index, "weight", weight)?;
@@ -172,8 +183,14 @@ fn same_shape(a_name: &str, a: &View, b_name: &str, b: &View) -> Result<(), Stri
 }
 
 fn per_row(scale: &View, rows: &View) -> Result<(), String> {
-    same_rows("scale", scale, "gate", rows)?;
+    same_rows("scale", scale, "the rows it scales", rows)?;
     same("columns of scale", scale.cols, 1)
+}
+
+/// A row of `bias` for every group of rows.
+fn biased(x: &View, bias: &View, counts: &Option<View>) -> Result<(), String> {
+    same("columns of rows and bias", x.cols, bias.cols)?;
+    same("rows of bias and groups", fixed(bias), counts.as_ref().map_or(1, elements))
 }
 
 fn elements_divide(part: &View, whole: &View, name: &str) -> Result<(), String> {

@@ -36,19 +36,18 @@ impl Builder<'_> {
         Kept { h, rstd, projected, gate, out, lse }
     }
 
-    /// Gates and projects the heads' outputs and adds the layer's input.
+    /// Gates and projects the heads' outputs: what the layer adds to its input.
     pub fn attention_output(&mut self, module: &AttentionModule, kept: &Kept) -> View {
         let y = self.gated(module, kept);
-        let y = self.project_biased("attention.y", y, module.o);
-        self.add("middle", kept.h, y)
+        self.project_biased("attention.y", y, module.o)
     }
 
-    /// Adds the gradient through attention to `dh`, the gradient of the layer's middle.
-    pub fn attention_backward(&mut self, module: &AttentionModule, kept: &Kept, dh: View) {
+    /// Adds the gradient through attention, from `d_y`, that of its output, to `dh`, that of the layer's input.
+    pub fn attention_backward(&mut self, module: &AttentionModule, kept: &Kept, d_y: View, dh: View) {
         let heads = heads(&module.config);
         let y = self.gated(module, kept);
         let d_out = self.by_token("attention.d_out", y.cols);
-        self.project_biased_backward(module.o, y, dh, d_out.set());
+        self.project_biased_backward(module.o, y, d_y, d_out.set());
         let (dy, d_gate) = match kept.gate {
             None => (d_out, None),
             Some(gate) => {

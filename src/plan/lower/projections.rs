@@ -123,12 +123,19 @@ impl Builder<'_> {
 
     /// `y = x · wᵀ + b` into a new activation.
     pub fn project_biased(&mut self, name: &str, x: View, linear: Linear) -> View {
-        self.project(name, x, linear.weight)
+        let y = self.project(name, x, linear.weight);
+        if let Some(bias) = linear.bias {
+            self.add_bias(y, bias, None, None);
+        }
+        y
     }
 
     /// The backward pass of [`Builder::project_biased`].
     pub fn project_biased_backward(&mut self, linear: Linear, x: View, dy: View, dx: Sum) {
         self.project_backward(linear.weight, x, dy, dx);
+        if let Some(bias) = linear.bias {
+            self.add_bias_backward(bias, dy, None, None);
+        }
     }
 
     fn side(&mut self, steps: &Steps, x: View) -> Side {

@@ -157,7 +157,10 @@ fn names(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
     }
     let moe = &names.moe;
     let per_expert = moe.layout == Layout::PerExpert;
-    for (key, name) in [("gate", &moe.gate), ("up", &moe.up), ("down", &moe.down)] {
+    let biased = moe_blocks(recipe).iter().any(|(_, block)| block.bias);
+    let biases = [("gate_bias", &moe.gate_bias), ("up_bias", &moe.up_bias), ("down_bias", &moe.down_bias)];
+    let weights = [("gate", &moe.gate), ("up", &moe.up), ("down", &moe.down)];
+    for (key, name) in weights.into_iter().chain(biases.into_iter().filter(|_| biased)) {
         if name.contains("{e}") == per_expert {
             continue;
         }

@@ -24,6 +24,10 @@ block! {
         layers: u64 { unit("layers"), at_least(1.0), at_most(10000.0) },
         /// The head uses the embedding's weight.
         tie_embeddings: bool = false,
+        /// The embedding of a token is multiplied by this; Gemma has `sqrt(hidden)`.
+        embed_scale: f64 { more_than(0.0) } = 1.0,
+        /// Logits go through `cap * tanh(logit / cap)`; `none`: as the head makes them.
+        logit_softcap: Option<f64> { more_than(0.0) } = none,
         /// Standard deviation of initial weights.
         init_std: f64 { at_least(0.0) } = 0.02,
         /// The norm, the same everywhere.
@@ -77,6 +81,8 @@ block! {
         eps: f64 { more_than(0.0) } = 1e-5,
         /// Added to the weight: 1 where the file holds zero-centred weights.
         offset: f64 = 0,
+        /// A further norm on what attention and feed-forward give, before it is added to their input (sandwich norms).
+        behind: bool = false,
     }
 }
 
@@ -307,8 +313,12 @@ block! {
         inner: u64 { unit("channels"), at_least(1.0) },
         /// The activation.
         act: Act = swiglu,
-        /// Limit L of the activation: `min(silu(g), L) * clamp(u, -L, L)`.
+        /// Limit L: `min(act(gate), L) * clamp(up, -L, L)`; `swiglu_oai` limits the gate before its activation.
         clamp: Option<f64> { more_than(0.0) } = none,
+        /// Steepness of the sigmoid in `swiglu_oai`.
+        alpha: f64 { more_than(0.0) } = 1.702,
+        /// All three projections add a bias.
+        bias: bool = false,
     }
 }
 
@@ -317,6 +327,32 @@ words! {
     pub enum Act {
         /// `silu(gate) * up`.
         swiglu => SwiGlu,
+        /// `gelu(gate) * up`, the GELU by its approximation with tanh.
+        geglu => GeGlu,
+        /// `gate * sigmoid(alpha * gate) * (up + 1)`, as in gpt-oss.
+        swiglu_oai => SwiGluOai,
+    }
+}
+
+/// An activation with its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Activation {
+    pub act: Act,
+    pub clamp: Option<f64>,
+    pub alpha: f64,
+}
+
+impl Mlp {
+    /// What happens between its projections.
+    pub fn activation(&self) -> Activation {
+        Activation { act: self.act, clamp: self.clamp, alpha: self.alpha }
+    }
+}
+
+impl Moe {
+    /// What happens between the projections of a routed expert.
+    pub fn activation(&self) -> Activation {
+        Activation { act: self.act, clamp: self.clamp, alpha: self.alpha }
     }
 }
 
@@ -333,8 +369,14 @@ block! {
         act: Act = swiglu,
         /// Limit of the activation of routed experts; see `mlp`.
         clamp: Option<f64> { more_than(0.0) } = none,
+        /// Steepness of the sigmoid in `swiglu_oai`.
+        alpha: f64 { more_than(0.0) } = 1.702,
+        /// All three projections of a routed expert add a bias.
+        bias: bool = false,
         /// An expert that every token uses.
         shared: Option<Mlp>,
+        /// The shared expert is weighted by the sigmoid of one value a token, projected from its input.
+        shared_gate: bool = false,
         /// How tokens choose experts.
         router: Router,
     }
@@ -347,6 +389,8 @@ block! {
         score: Score = softmax,
         /// A bias, outside of the gradient, added to the scores for choosing only.
         bias: bool = false,
+        /// A bias, trained, added to the logits.
+        logit_bias: bool = false,
         /// The weights of the chosen experts are divided by their sum.
         normalize: bool = true,
         /// The weights are multiplied by this.

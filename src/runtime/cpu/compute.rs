@@ -12,6 +12,15 @@ fn score(score: recipe::Score) -> k::Score {
     }
 }
 
+fn glu(activation: recipe::Activation) -> k::Glu {
+    let act = match activation.act {
+        recipe::Act::SwiGlu => k::Act::Silu,
+        recipe::Act::GeGlu => k::Act::GeluTanh,
+        recipe::Act::SwiGluOai => k::Act::Sigmoid { alpha: activation.alpha as f32 },
+    };
+    k::Glu { act, limit: activation.clamp.map(|limit| limit as f32) }
+}
+
 fn attention(heads: &Heads) -> k::Attention {
     k::Attention {
         heads: heads.queries as usize,
@@ -34,16 +43,20 @@ impl Cpu {
     pub(super) fn compute(&self, op: &Op, scalars: &mut Scalars) {
         let adds = |mode: Accumulate| mode.adds(scalars.micro);
         match *op {
-            Op::Embedding { table, ids, out } => {
-                k::embedding(self.out(out), self.get(table), self.get(ids), out.cols as usize);
+            Op::Embedding { table, ids, out, scale } => {
+                let (table, ids, cols) = (self.get(table), self.get(ids), out.cols as usize);
+                k::embedding(self.out(out), table, ids, cols, scale as f32);
             }
-            Op::EmbeddingGrad { dy, ids, d_table } => {
+            Op::EmbeddingGrad { dy, ids, d_table, scale } => {
                 let (cols, add) = (dy.cols as usize, adds(d_table.mode));
-                k::embedding_grad(self.out(d_table.view), self.get(dy), self.get(ids), cols, add);
+                let (dy, ids) = (self.get(dy), self.get(ids));
+                k::embedding_grad(self.out(d_table.view), dy, ids, cols, scale as f32, add);
             }
-            Op::CrossEntropy { logits, labels } => {
+            Op::Softcap { logits, cap } => k::softcap(self.out(logits), cap as f32),
+            Op::CrossEntropy { logits, labels, softcap } => {
                 let scale = scalars.supervised.max(1.0).recip() as f32;
-                scalars.loss += k::cross_entropy(self.out(logits), self.get(labels), scale);
+                let softcap = softcap.map(|cap| cap as f32);
+                scalars.loss += k::cross_entropy(self.out(logits), self.get(labels), scale, softcap);
             }
             Op::Matmul { a, b, out, trans_a, trans_b } => {
                 let (m, n) = (fixed(out.view), out.view.cols as usize);
@@ -82,18 +95,32 @@ impl Cpu {
                 let (heads, head_dim) = (heads as usize, head_dim as usize);
                 k::head_gate_grad(self.out(dx), self.out(d_gate), dy, x, gate, heads, head_dim);
             }
-            Op::SwiGlu { gate, up, scale, y, clamp } => {
+            Op::Glu { gate, up, scale, y, act } => {
                 let (gate, up, scale) = (self.get(gate), self.get(up), scale.map(|s| self.get(s)));
-                k::swi_glu(self.out(y), gate, up, clamp.map(|c| c as f32), scale);
+                k::glu(self.out(y), gate, up, glu(act), scale);
             }
-            Op::SwiGluGrad { gate, up, dy, scale, d_scale, clamp } => k::swi_glu_grad(
+            Op::GluGrad { gate, up, dy, scale, d_scale, act } => k::glu_grad(
                 self.out(gate),
                 self.out(up),
                 self.out(dy),
-                clamp.map(|c| c as f32),
+                glu(act),
                 scale.map(|s| self.get(s)),
                 d_scale.map(|s| self.out(s)),
                 gate.cols as usize,
+            ),
+            Op::AddBias { x, bias, counts, scale } => {
+                let (counts, scale) = (counts.map(|c| self.get(c)), scale.map(|s| self.get(s)));
+                k::add_bias(self.out(x), self.get(bias), bias.cols as usize, counts, scale);
+            }
+            Op::AddBiasGrad { dy, bias, counts, scale, d_bias, d_scale } => k::add_bias_grad(
+                self.out(d_bias.view),
+                d_scale.map(|s| self.out(s)),
+                self.get(dy),
+                self.get(bias),
+                bias.cols as usize,
+                counts.map(|c| self.get(c)),
+                scale.map(|s| self.get(s)),
+                adds(d_bias.mode),
             ),
             Op::SumSquares { grad, unit, copies } => {
                 let held = self.held(unit);
