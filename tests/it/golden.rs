@@ -177,10 +177,15 @@ fn attention_matches(family: &str, matter: &[&str]) {
     tensors_match(&name);
     logits_match(&name);
     let golden = golden(&name);
-    let plan = plan(&golden.recipe, None, &[], Task::Train);
-    let trained = train(&plan, &Fixed(golden.sequences()), Some(&golden.weights), 2);
-    gradients_match(&golden, &trained);
-    curve_matches(&golden, &trained);
+    let alone: &[&str] = &[];
+    let again = &["parallel.recompute=full", "train.micro_batch=1"];
+    let two_ranks = &["cluster.devices=2", "train.micro_batch=1"];
+    for layout in [alone, again, two_ranks] {
+        let plan = plan(&golden.recipe, None, layout, Task::Train);
+        let trained = train(&plan, &Fixed(golden.sequences()), Some(&golden.weights), 2);
+        gradients_match(&golden, &trained);
+        curve_matches(&golden, &trained);
+    }
     let wanted = &golden.tensors("logits.safetensors")["logits"].1;
     for set in matter {
         let without = crate::support::plan(&golden.recipe, None, &[set], Task::Forward);
