@@ -34,7 +34,7 @@ pub(super) fn cases() -> Vec<(Attention, Vec<u32>)> {
 
 /// Sinks for the heads of every other case.
 pub(super) fn sinks_of(shape: &Attention) -> Option<Vec<f32>> {
-    (shape.heads % 4 == 0).then(|| random(shape.heads, 7, 2.0))
+    shape.heads.is_multiple_of(4).then(|| random(shape.heads, 7, 2.0))
 }
 
 /// The output and the logarithms of the denominators, in f64.

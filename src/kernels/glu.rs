@@ -192,7 +192,7 @@ fn silu(x: f32, limit: f32) -> (f32, f32) {
 /// `min(gelu(x), limit)` and its slope, with `(1 + tanh z) / 2 = sigmoid(2z)`.
 #[inline(always)]
 fn gelu(x: f32, limit: f32) -> (f32, f32) {
-    const TWICE: f32 = 1.595_769_1; // 2 √(2/π)
+    const TWICE: f32 = 1.595_769; // 2 √(2/π)
     const CUBE: f32 = 0.044_715;
     let square = x * x;
     let s = sigmoid(TWICE * x * (1.0 + CUBE * square));

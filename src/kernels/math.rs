@@ -49,10 +49,10 @@ pub(super) fn tanh(x: f32) -> f32 {
     let z = x * x;
     // Minimax polynomial of (tanh x − x) / x³ in x² on |x| ≤ 0.625 (Cephes, tanhf); beyond, 1 − 2 / (e²ˣ + 1).
     let p = -5.704_988_7e-3;
-    let p = p * z + 2.063_908_9e-2;
+    let p = p * z + 2.063_909e-2;
     let p = p * z - 5.373_971_6e-2;
     let p = p * z + 1.333_144_2e-1;
-    let p = p * z - 3.333_328_2e-1;
+    let p = p * z - 3.333_328e-1;
     let near = p * z * x + x;
     let far = 1.0 - 2.0 / (exp(2.0 * x.abs()) + 1.0);
     let far = if x < 0.0 { -far } else { far };

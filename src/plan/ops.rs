@@ -112,6 +112,8 @@ macro_rules! ops {
         }
     )*) => {
         /// One operation and its arguments.
+        // The gradient of attention has twice the operands of most others; a program holds thousands of operations.
+        #[allow(clippy::large_enum_variant)]
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub enum Op {
             $($(#[$doc])* $name { $($operand: $operand_type,)* $($($attribute: $type,)*)? },)*
