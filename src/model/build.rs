@@ -1,5 +1,6 @@
 //! From the typed model of a recipe to modules and parameters.
 
+use super::attention::AttentionModule;
 use super::names::LayerNames;
 use super::parameter::{Init, ParamId, Parameter, Part};
 use crate::base::DType;
@@ -33,19 +34,6 @@ pub struct LayerModule {
     pub ffn_norm: ParamId,
     pub ffn: FfnModule,
     pub ffn_norm_behind: Option<ParamId>,
-}
-
-/// Grouped-query attention with optional norms on queries and keys and an optional gate per head.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AttentionModule {
-    pub config: recipe::Attention,
-    pub norm: ParamId,
-    pub q: ParamId,
-    pub k: ParamId,
-    pub v: ParamId,
-    pub o: ParamId,
-    pub gate: Option<ParamId>,
-    pub qk_norm: Option<(ParamId, ParamId)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -171,8 +159,8 @@ impl Model {
     }
 }
 
-struct Builder<'a> {
-    model: &'a recipe::Model,
+pub(super) struct Builder<'a> {
+    pub model: &'a recipe::Model,
     dtype: DType,
     params: Vec<Parameter>,
     part: Part,
@@ -189,7 +177,7 @@ impl Builder<'_> {
         self.add(Parameter { name, shape, dtype, part, trainable: true, init })
     }
 
-    fn matrix(&mut self, name: String, shape: [u64; 2]) -> ParamId {
+    pub fn matrix(&mut self, name: String, shape: [u64; 2]) -> ParamId {
         self.tensor(name, shape.to_vec(), self.dtype, self.part)
     }
 
@@ -198,8 +186,11 @@ impl Builder<'_> {
     }
 
     /// A norm starts as the identity: weight + offset = 1.
-    fn norm(&mut self, name: String, size: u64) -> ParamId {
-        let init = Init::Constant(1.0 - self.model.norm.offset);
+    pub fn norm(&mut self, name: String, size: u64) -> ParamId {
+        self.vector(name, size, Init::Constant(1.0 - self.model.norm.offset))
+    }
+
+    pub fn vector(&mut self, name: String, size: u64, init: Init) -> ParamId {
         let (dtype, part) = (self.dtype, self.part);
         self.add(Parameter { name, shape: vec![size], dtype, part, trainable: true, init })
     }
@@ -228,25 +219,6 @@ impl Builder<'_> {
         };
         let ffn_norm_behind = self.norm_behind(names.of(&n.norm_behind));
         LayerModule { attention, attention_norm_behind, ffn_norm, ffn, ffn_norm_behind }
-    }
-
-    fn attention(&mut self, names: &LayerNames, a: &recipe::Attention) -> AttentionModule {
-        let n = &names.names.attention;
-        let hidden = self.model.hidden;
-        let (q, kv) = (a.heads * a.head_dim, a.kv_heads * a.head_dim);
-        AttentionModule {
-            norm: self.norm(names.of(&n.norm), hidden),
-            q: self.matrix(names.of(&n.q), [q, hidden]),
-            k: self.matrix(names.of(&n.k), [kv, hidden]),
-            v: self.matrix(names.of(&n.v), [kv, hidden]),
-            o: self.matrix(names.of(&n.o), [hidden, q]),
-            gate: (a.gate == recipe::Gate::PerHead)
-                .then(|| self.matrix(names.of(&n.gate), [a.heads, hidden])),
-            qk_norm: a.qk_norm.then(|| {
-                (self.norm(names.of(&n.q_norm), a.head_dim), self.norm(names.of(&n.k_norm), a.head_dim))
-            }),
-            config: a.clone(),
-        }
     }
 
     fn mlp(

@@ -4,7 +4,7 @@
 use super::mesh::Axis;
 use super::placement::UnitId;
 use super::program::{SlotId, View};
-use crate::recipe::{Activation, Score};
+use crate::recipe::{Activation, RopeStyle, Score};
 use serde::{Deserialize, Serialize};
 
 /// How an operand is used.
@@ -70,11 +70,37 @@ impl Operand for Option<View> {
     }
 }
 
+impl Operand for Option<Sum> {
+    fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View)) {
+        if let Some(sum) = self {
+            sum.visit(access, f);
+        }
+    }
+}
+
 impl Operand for Sum {
     fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View)) {
         let access = if self.mode == Accumulate::Never { access } else { Access::Update };
         f(access, self.view);
     }
+}
+
+/// The heads of an attention operator and how their scores come about.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Heads {
+    /// Of queries.
+    pub queries: u64,
+    /// Of keys and values.
+    pub keys: u64,
+    /// Channels of a query or key, and of a value.
+    pub head_dim: u64,
+    pub value_dim: u64,
+    /// Keys a query sees at most.
+    pub window: Option<u64>,
+    /// Factor on products of queries and keys.
+    pub scale: f64,
+    /// Limit L of a score s: `L · tanh(s / L)`.
+    pub softcap: Option<f64>,
 }
 
 macro_rules! ops {
@@ -165,23 +191,32 @@ ops! {
         Read dy: View, Read x: View, Read rstd: View, Read gamma: View, Write dx: Sum, Write d_gamma: Sum;
         offset: f64
     }
-    /// Rotates the first channels of every head by the token's position, half-split pairs, in place; `inverse` rotates
-    /// back, which is the gradient.
+    /// `y = clip(x, ±limit)`
+    Compute Clip { Read x: View, Write y: View; limit: f64 }
+    /// Gradient of `Clip` in place.
+    Compute ClipGrad { Update dy: View, Read x: View; limit: f64 }
+    /// Rotates channels of every head from number `from` on by the token's position, in place, as many as the tables have;
+    /// `inverse` applies the transpose, which is the gradient.
     Compute RotaryPositionEmbedding {
         Update x: View, Read cos: View, Read sin: View, Read positions: View;
-        heads: u64, head_dim: u64, inverse: bool
+        heads: u64, head_dim: u64, from: u64, style: RopeStyle, inverse: bool
     }
+    /// Keys and values of every head from what their latent was projected to: `k[t, h] = [kv[t, h, ..], rope[t]]` and
+    /// `v[t, h] = kv[t, h, .. last]`.
+    Compute LatentKeyValue { Read kv: View, Read rope: View, Write k: View, Write v: View; heads: u64 }
+    /// Gradients of `LatentKeyValue`; that of `rope` is summed over the heads.
+    Compute LatentKeyValueGrad { Read dk: View, Read dv: View, Write d_kv: View, Write d_rope: View; heads: u64 }
     /// Causal attention inside each document, over the last `window` keys where given; `lse` `[tokens, heads]` is the
-    /// log of the softmax denominator.
+    /// log of the softmax denominator, to which every head adds `exp(sinks[h])`.
     Compute FlashAttentionScore {
-        Read q: View, Read k: View, Read v: View, Write out: View, Write lse: View;
-        heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>
+        Read q: View, Read k: View, Read v: View, Read sinks: Option<View>, Write out: View, Write lse: View;
+        heads: Heads
     }
     /// Gradients of `FlashAttentionScore`.
     Compute FlashAttentionScoreGrad {
-        Read dy: View, Read q: View, Read k: View, Read v: View, Read out: View, Read lse: View,
-        Write dq: View, Write dk: View, Write dv: View;
-        heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>
+        Read dy: View, Read q: View, Read k: View, Read v: View, Read sinks: Option<View>, Read out: View,
+        Read lse: View, Write dq: View, Write dk: View, Write dv: View, Write d_sinks: Option<Sum>;
+        heads: Heads
     }
     /// `y[t, h] = x[t, h] · sigmoid(gate[t, h])`, one gate a head.
     Compute HeadGate { Read x: View, Read gate: View, Write y: View; heads: u64, head_dim: u64 }

@@ -1,6 +1,6 @@
 //! The shape rules of the instruction set: what a kernel may take for granted.
 
-use super::ops::Op;
+use super::ops::{Heads, Op};
 use super::program::{Rows, View};
 
 /// Says which operands of an operation do not fit together.
@@ -46,20 +46,23 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             same("columns of x and elements of d_gamma", x.cols, elements(&d_gamma.view))?;
             same("rows of x and elements of rstd", fixed(x), elements(rstd))
         }
-        Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, .. } => {
+        Op::Clip { x, y, .. } => same_shape("x", x, "y", y),
+        Op::ClipGrad { dy, x, .. } => same_shape("dy", dy, "x", x),
+        Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, from, .. } => {
             same_shape("cos", cos, "sin", sin)?;
             same_rows("x", x, "positions", positions)?;
             same("columns of x and heads", x.cols, heads.saturating_mul(*head_dim))?;
-            at_most("rotary channels", cos.cols.saturating_mul(2), *head_dim)
+            at_most("rotary channels", cos.cols.saturating_mul(2).saturating_add(*from), *head_dim)
         }
-        Op::FlashAttentionScore { q, k, v, out, lse, heads, kv_heads, head_dim, .. } => {
-            attention([q, k, v, out], lse, *heads, *kv_heads, *head_dim)
+        Op::LatentKeyValue { kv, rope, k, v, heads } => latent([kv, rope, k, v], *heads),
+        Op::LatentKeyValueGrad { dk, dv, d_kv, d_rope, heads } => latent([d_kv, d_rope, dk, dv], *heads),
+        Op::FlashAttentionScore { q, k, v, sinks, out, lse, heads } => {
+            attention([q, k, v, out], lse, sinks.as_ref(), heads)
         }
-        Op::FlashAttentionScoreGrad {
-            dy, q, k, v, out, lse, dq, dk, dv, heads, kv_heads, head_dim, ..
-        } => {
-            attention([q, k, v, out], lse, *heads, *kv_heads, *head_dim)?;
-            attention([dq, dk, dv, dy], lse, *heads, *kv_heads, *head_dim)?;
+        Op::FlashAttentionScoreGrad { dy, q, k, v, sinks, out, lse, dq, dk, dv, d_sinks, heads } => {
+            attention([q, k, v, out], lse, sinks.as_ref(), heads)?;
+            attention([dq, dk, dv, dy], lse, d_sinks.as_ref().map(|sum| &sum.view), heads)?;
+            same("number of sinks and d_sinks", sinks.is_some() as u64, d_sinks.is_some() as u64)?;
             same_rows("q", q, "dq", dq)
         }
         Op::HeadGate { x, gate, y, heads, head_dim } => {
@@ -198,20 +201,33 @@ fn elements_divide(part: &View, whole: &View, name: &str) -> Result<(), String> 
     Err(format!("{name} has {whole} elements, not a multiple of {part}"))
 }
 
-fn attention(
-    [q, k, v, out]: [&View; 4],
-    lse: &View,
-    heads: u64,
-    kv_heads: u64,
-    head_dim: u64,
-) -> Result<(), String> {
-    same_shape("q", q, "out", out)?;
-    same_shape("k", k, "v", v)?;
+fn attention([q, k, v, out]: [&View; 4], lse: &View, sinks: Option<&View>, heads: &Heads) -> Result<(), String> {
+    let Heads { queries, keys, head_dim, value_dim, .. } = *heads;
+    same_rows("q", q, "out", out)?;
+    same_rows("k", k, "v", v)?;
     same_rows("q", q, "k", k)?;
-    same("columns of q and heads", q.cols, heads.saturating_mul(head_dim))?;
-    same("columns of k and heads", k.cols, kv_heads.saturating_mul(head_dim))?;
-    same("remainder of heads by kv_heads", heads.checked_rem(kv_heads).unwrap_or(1), 0)?;
-    same("elements of lse", elements(lse), fixed(q).saturating_mul(heads))
+    same("columns of q and heads", q.cols, queries.saturating_mul(head_dim))?;
+    same("columns of k and heads", k.cols, keys.saturating_mul(head_dim))?;
+    same("columns of v and heads", v.cols, keys.saturating_mul(value_dim))?;
+    same("columns of out and heads", out.cols, queries.saturating_mul(value_dim))?;
+    same("remainder of heads by key heads", queries.checked_rem(keys).unwrap_or(1), 0)?;
+    sinks.iter().try_for_each(|sinks| same("elements of sinks and heads", elements(sinks), queries))?;
+    same("elements of lse", elements(lse), fixed(q).saturating_mul(queries))
+}
+
+/// Channels of every head go somewhere, and those that heads share come from somewhere.
+fn latent([kv, rope, k, v]: [&View; 4], heads: u64) -> Result<(), String> {
+    for (name, view) in [("rope", rope), ("k", k), ("v", v)] {
+        same_rows("kv", kv, name, view)?;
+    }
+    for (name, view) in [("kv", kv), ("k", k), ("v", v)] {
+        let rest = view.cols.checked_rem(heads).unwrap_or(1);
+        same(&format!("remainder of columns of {name} by heads"), rest, 0)?;
+    }
+    let shared = rope.cols.saturating_mul(heads);
+    same("columns of k and v, and of kv and rope", k.cols.saturating_add(v.cols), kv.cols.saturating_add(shared))?;
+    let some = [rope.cols, v.cols, k.cols.saturating_sub(shared)].iter().all(|cols| *cols > 0);
+    if some { Ok(()) } else { Err("a head has no channels of its own".into()) }
 }
 
 fn gated(x: &View, gate: &View, heads: u64, head_dim: u64) -> Result<(), String> {

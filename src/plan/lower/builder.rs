@@ -226,8 +226,8 @@ impl<'a> Builder<'a> {
     }
 
     /// The position tables for a kind of rotation, made once for all layers that share it.
-    pub fn rope(&mut self, config: &recipe::Rope, head_dim: u64) -> Rope {
-        let rotary = (head_dim as f64 * config.fraction).round() as u64;
+    pub fn rope(&mut self, attention: &recipe::Attention) -> Rope {
+        let (config, rotary) = (&attention.rope, attention.rotary());
         let known = self.program.ropes.iter().find(|r| r.config == *config && r.rotary == rotary);
         if let Some(rope) = known {
             return rope.clone();

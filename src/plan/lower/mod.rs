@@ -9,6 +9,7 @@ mod builder;
 mod ends;
 mod ffn;
 mod moe;
+mod projections;
 mod residual;
 mod units;
 mod update;

@@ -105,22 +105,85 @@ pub enum Ffn {
 }
 
 block! {
-    /// Causal attention with grouped keys and values.
+    /// Causal attention with grouped keys and values: `softmax(cap(scale · q kᵀ)) v`.
     pub struct Attention("attention", Title::Name) {
         /// Heads of queries.
         heads: u64 { unit("heads"), at_least(1.0) },
         /// Heads of keys and values; divides `heads`.
         kv_heads: u64 { unit("heads"), at_least(1.0) } = heads,
-        /// Channels of a head.
+        /// Channels of a head of queries or keys, those that rotate among them.
         head_dim: u64 { unit("channels"), at_least(1.0) },
+        /// Channels of a head of values.
+        value_dim: u64 { unit("channels"), at_least(1.0) } = head_dim,
         /// Keys a query sees, itself among them; `none`: all before it.
         window: Option<u64> { unit("tokens"), at_least(1.0) } = none,
-        /// Queries and keys go through a norm, head by head, before their rotation.
-        qk_norm: bool = false,
+        /// Factor on the products of queries and keys.
+        scale: f64 { more_than(0.0) } = 1 / sqrt(head_dim),
+        /// Limit L of a score: `L · tanh(score / L)`.
+        softcap: Option<f64> { more_than(0.0) } = none,
+        /// A trained score for each head beside those of its keys: it takes weight and gives nothing.
+        sinks: bool = false,
+        /// The projections that add a bias.
+        bias: Bias = none,
+        /// A norm on queries and keys.
+        qk_norm: QkNorm = none,
+        /// Limit L of queries, keys and values behind projection and norm: `clamp(x, -L, L)`.
+        clip: Option<f64> { more_than(0.0) } = none,
         /// A gate on what attention gives.
         gate: Gate = none,
+        /// Keys and values, and queries too, are made from narrow latents.
+        latent: Option<Latent>,
         /// Rotary positions.
         rope: Rope,
+    }
+}
+
+impl Attention {
+    /// Channels of a head that rotate.
+    pub fn rotary(&self) -> u64 {
+        match &self.latent {
+            Some(latent) => latent.rope,
+            None => (self.head_dim as f64 * self.rope.fraction).round() as u64,
+        }
+    }
+}
+
+words! {
+    /// The projections of attention that add a bias.
+    pub enum Bias {
+        /// None of them.
+        none => None,
+        /// Those to queries, keys and values.
+        qkv => Qkv,
+        /// The output projection too.
+        qkvo => Qkvo,
+    }
+}
+
+words! {
+    /// A norm on queries and keys.
+    pub enum QkNorm {
+        /// None.
+        none => None,
+        /// Head by head, before the rotation; all heads share its weight.
+        head => Head,
+        /// Head by head, behind the rotation.
+        rotated => Rotated,
+        /// Over all heads at once, before the rotation.
+        width => Width,
+    }
+}
+
+block! {
+    /// Multi-head latent attention: narrow latents go through a norm and are then projected to heads. Keys take their
+    /// rotating channels, the last ones of a head, from the layer's input, the same for all heads.
+    pub struct Latent("latent") {
+        /// Width of the latent of queries; `none`: they are projected from the layer's input.
+        q_rank: Option<u64> { unit("channels"), at_least(1.0) } = none,
+        /// Width of the latent of keys and values.
+        kv_rank: u64 { unit("channels"), at_least(1.0) },
+        /// Channels of a head that rotate.
+        rope: u64 { unit("channels"), at_least(2.0) },
     }
 }
 
@@ -135,14 +198,26 @@ words! {
 }
 
 block! {
-    /// Rotary positions, the halves of a head paired.
+    /// Rotary positions.
     pub struct Rope("rope") {
         /// Base of the frequencies.
         theta: f64 { more_than(0.0) },
-        /// Share of a head's channels that rotate.
+        /// Share of a head's channels that rotate, the first ones.
         fraction: f64 as Ratio { more_than(0.0), at_most(1.0) } = 1.0,
+        /// Which channels rotate together.
+        style: RopeStyle = half,
         /// How frequencies are stretched for longer contexts.
         scaling: Scaling = none,
+    }
+}
+
+words! {
+    /// Which channels rotate together.
+    pub enum RopeStyle {
+        /// One of the first half with one of the second.
+        half => Half,
+        /// Neighbours.
+        interleaved => Interleaved,
     }
 }
 
@@ -151,8 +226,34 @@ choice! {
     pub enum Scaling("scaling") {
         /// Not at all.
         none => None,
+        /// All frequencies are divided by a factor.
+        linear => Linear(LinearScaling),
         /// Long wavelengths are divided by a factor, short ones kept, those between interpolated.
         llama3 => Llama3(Llama3Scaling),
+        /// Slow frequencies are divided by a factor, fast ones kept, those between ramped.
+        yarn => Yarn(YarnScaling),
+        /// Each frequency is divided by a factor of its own.
+        longrope => LongRope(LongRopeScaling),
+    }
+}
+
+impl Scaling {
+    /// The context the model was first trained with, and how many times it is stretched; `None` where that is not said.
+    pub fn stretch(&self) -> Option<(u64, f64)> {
+        match self {
+            Scaling::None | Scaling::Linear(_) => None,
+            Scaling::Llama3(s) => Some((s.original, s.factor)),
+            Scaling::Yarn(s) => Some((s.original, s.factor)),
+            Scaling::LongRope(s) => Some((s.original, s.factor)),
+        }
+    }
+}
+
+block! {
+    /// Every frequency is divided by `factor`.
+    pub struct LinearScaling("scaling", Title::Word("linear")) {
+        /// By how much wavelengths are stretched.
+        factor: f64 { at_least(1.0) },
     }
 }
 
@@ -167,6 +268,41 @@ block! {
         low: f64 { more_than(0.0) } = 1.0,
         /// Wavelengths under `original / high` are kept.
         high: f64 { more_than(0.0) } = 4.0,
+    }
+}
+
+block! {
+    /// Frequencies with more than `fast` turns in `original` tokens are kept, those with fewer than `slow` are divided by
+    /// `factor`, those between interpolated by their index.
+    pub struct YarnScaling("scaling", Title::Word("yarn")) {
+        /// By how much slow frequencies are stretched.
+        factor: f64 { at_least(1.0) },
+        /// The context the model was first trained with.
+        original: u64 { unit("tokens"), at_least(1.0) },
+        /// Frequencies with more turns than this are kept.
+        fast: f64 { more_than(0.0) } = 32.0,
+        /// Frequencies with fewer turns than this are stretched in full.
+        slow: f64 { more_than(0.0) } = 1.0,
+        /// The ends of the ramp are rounded outwards to whole frequencies.
+        truncate: bool = true,
+        /// Factor on the rotated channels.
+        magnitude: f64 { more_than(0.0) } = 1 + 0.1 * ln(factor),
+    }
+}
+
+block! {
+    /// Frequency `i` is divided by `short[i]`, or by `long[i]` where `data.sequence` is over `original`.
+    pub struct LongRopeScaling("scaling", Title::Word("longrope")) {
+        /// The longest context over the original one.
+        factor: f64 { at_least(1.0) },
+        /// The context the model was first trained with.
+        original: u64 { unit("tokens"), at_least(2.0) },
+        /// Divisors up to the original context, one for each pair of rotating channels.
+        short: Vec<f64> { more_than(0.0) },
+        /// Divisors beyond it.
+        long: Vec<f64> { more_than(0.0) },
+        /// Factor on the rotated channels.
+        magnitude: f64 { more_than(0.0) } = sqrt(1 + ln(factor) / ln(original)),
     }
 }
 

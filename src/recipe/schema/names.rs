@@ -43,6 +43,28 @@ block! {
         q_norm: String = "self_attn.q_norm.weight",
         /// The norm of keys.
         k_norm: String = "self_attn.k_norm.weight",
+        /// The bias of queries.
+        q_bias: String = "self_attn.q_proj.bias",
+        /// The bias of keys.
+        k_bias: String = "self_attn.k_proj.bias",
+        /// The bias of values.
+        v_bias: String = "self_attn.v_proj.bias",
+        /// The bias of the output projection.
+        o_bias: String = "self_attn.o_proj.bias",
+        /// The sinks of the heads.
+        sinks: String = "self_attn.sinks",
+        /// With `latent`: the projection to the latent of queries.
+        q_down: String = "self_attn.q_a_proj.weight",
+        /// The norm of that latent.
+        q_down_norm: String = "self_attn.q_a_layernorm.weight",
+        /// From that latent to queries.
+        q_up: String = "self_attn.q_b_proj.weight",
+        /// The projection to the latent of keys and values, and to the rotating channels of keys behind it.
+        kv_down: String = "self_attn.kv_a_proj_with_mqa.weight",
+        /// The norm of that latent.
+        kv_down_norm: String = "self_attn.kv_a_layernorm.weight",
+        /// From that latent to the other channels of keys, and to values, head by head.
+        kv_up: String = "self_attn.kv_b_proj.weight",
     }
 }
 
