@@ -1,7 +1,8 @@
 //! From the typed model of a recipe to modules and parameters.
 
 use super::names::LayerNames;
-use super::parameter::{Init, ParamId, Parameter, Part};
+use super::parameter::{Aside, Init, ParamId, Parameter, Part};
+use super::slice::{Joint, Slice};
 use crate::base::DType;
 use crate::recipe;
 
@@ -18,6 +19,7 @@ pub struct Model {
     /// The embedding itself where the two are tied.
     pub head: ParamId,
     pub mtp: Vec<MtpModule>,
+    pub aside: Aside,
 }
 
 /// A decoder layer: `h += attention(norm(h)); h += ffn(norm(h))`.
@@ -105,6 +107,10 @@ impl Model {
             final_norm,
             head,
             mtp,
+            aside: Aside {
+                tied_head: model.tie_embeddings.then(|| names.head.clone()),
+                ignored: names.ignored.values().cloned().collect(),
+            },
         }
     }
 
@@ -135,7 +141,29 @@ impl Builder<'_> {
 
     fn tensor(&mut self, name: String, shape: Vec<u64>, dtype: DType, part: Part) -> ParamId {
         let init = Init::Normal { std: self.model.init_std };
-        self.add(Parameter { name, shape, dtype, part, trainable: true, init })
+        self.add(Parameter { name, shape, dtype, part, trainable: true, init, slice: None })
+    }
+
+    /// Says how a checkpoint lays out the parameters that it keeps in one tensor: those of `ids`, in the order of its rows,
+    /// that have the same name.
+    fn join(&mut self, ids: &[ParamId], joint: Joint) {
+        let at = |id: &ParamId| id.0 as usize;
+        let same = |a: &ParamId, b: &ParamId| self.params[at(a)].name == self.params[at(b)].name;
+        for same in ids.chunk_by(same).collect::<Vec<_>>() {
+            let parameters: Vec<&Parameter> = same.iter().map(|id| &self.params[at(id)]).collect();
+            for (id, slice) in same.iter().zip(Slice::joint(&parameters, joint)) {
+                self.params[at(id)].slice = slice;
+            }
+        }
+    }
+
+    /// [`Builder::join`] for a gate and an up projection.
+    fn join_gate_up(&mut self, [gate, up]: [ParamId; 2], order: recipe::GateUp, joint: Joint) {
+        match order {
+            recipe::GateUp::GateFirst => self.join(&[gate, up], joint),
+            recipe::GateUp::UpFirst => self.join(&[up, gate], joint),
+            recipe::GateUp::Interleaved => self.join(&[gate, up], Joint { interleaved: true, ..joint }),
+        }
     }
 
     fn matrix(&mut self, name: String, shape: [u64; 2]) -> ParamId {
@@ -150,7 +178,7 @@ impl Builder<'_> {
     fn norm(&mut self, name: String, size: u64) -> ParamId {
         let init = Init::Constant(1.0 - self.model.norm.offset);
         let (dtype, part) = (self.dtype, self.part);
-        self.add(Parameter { name, shape: vec![size], dtype, part, trainable: true, init })
+        self.add(Parameter { name, shape: vec![size], dtype, part, trainable: true, init, slice: None })
     }
 
     fn layer(&mut self, i: u64, attention: &recipe::Attention, ffn: &recipe::Ffn) -> LayerModule {
@@ -160,7 +188,7 @@ impl Builder<'_> {
         let ffn = match ffn {
             recipe::Ffn::Dense(mlp) => {
                 let n = &names.names.mlp;
-                FfnModule::Dense(self.mlp(mlp, [&n.gate, &n.up, &n.down].map(|n| names.of(n))))
+                FfnModule::Dense(self.mlp(mlp, [&n.gate, &n.up, &n.down].map(|n| names.of(n)), n.gate_up))
             }
             recipe::Ffn::Moe(moe) => FfnModule::Moe(self.moe(&names, moe)),
         };
@@ -171,12 +199,16 @@ impl Builder<'_> {
         let n = &names.names.attention;
         let hidden = self.model.hidden;
         let (q, kv) = (a.heads * a.head_dim, a.kv_heads * a.head_dim);
+        let norm = self.norm(names.of(&n.norm), hidden);
+        let [q, k, v] = [(&n.q, q), (&n.k, kv), (&n.v, kv)]
+            .map(|(name, rows)| self.matrix(names.of(name), [rows, hidden]));
+        self.join(&[q, k, v], Joint::default());
         AttentionModule {
-            norm: self.norm(names.of(&n.norm), hidden),
-            q: self.matrix(names.of(&n.q), [q, hidden]),
-            k: self.matrix(names.of(&n.k), [kv, hidden]),
-            v: self.matrix(names.of(&n.v), [kv, hidden]),
-            o: self.matrix(names.of(&n.o), [hidden, q]),
+            norm,
+            q,
+            k,
+            v,
+            o: self.matrix(names.of(&n.o), [hidden, a.heads * a.head_dim]),
             gate: (a.gate == recipe::Gate::PerHead)
                 .then(|| self.matrix(names.of(&n.gate), [a.heads, hidden])),
             qk_norm: a.qk_norm.then(|| {
@@ -186,14 +218,11 @@ impl Builder<'_> {
         }
     }
 
-    fn mlp(&mut self, mlp: &recipe::Mlp, [gate, up, down]: [String; 3]) -> MlpModule {
+    fn mlp(&mut self, mlp: &recipe::Mlp, [gate, up, down]: [String; 3], order: recipe::GateUp) -> MlpModule {
         let hidden = self.model.hidden;
-        MlpModule {
-            gate: self.matrix(gate, [mlp.inner, hidden]),
-            up: self.matrix(up, [mlp.inner, hidden]),
-            down: self.matrix(down, [hidden, mlp.inner]),
-            config: mlp.clone(),
-        }
+        let [gate, up] = [gate, up].map(|name| self.matrix(name, [mlp.inner, hidden]));
+        self.join_gate_up([gate, up], order, Joint::default());
+        MlpModule { gate, up, down: self.matrix(down, [hidden, mlp.inner]), config: mlp.clone() }
     }
 
     fn moe(&mut self, names: &LayerNames, moe: &recipe::Moe) -> MoeModule {
@@ -201,29 +230,36 @@ impl Builder<'_> {
         let (hidden, part) = (self.model.hidden, self.part);
         let experts = if part == Part::Mtp { Part::Mtp } else { Part::Experts };
         let precision = moe.router.precision;
-        let wide = vec![moe.experts, moe.inner, hidden];
+        let router = self.tensor(names.of(&n.router), vec![moe.experts, hidden], precision, part);
+        let bias = moe.router.bias.then(|| {
+            self.add(Parameter {
+                name: names.of(&n.bias),
+                shape: vec![moe.experts],
+                dtype: precision,
+                part,
+                trainable: false,
+                init: Init::Constant(0.0),
+                slice: None,
+            })
+        });
+        let [wide, narrow] = [[moe.inner, hidden], [hidden, moe.inner]];
+        let [gate, up, down] =
+            [(&n.gate, wide), (&n.up, wide), (&n.down, narrow)].map(|(name, [out, inner])| {
+                self.tensor(names.expert(name), vec![moe.experts, out, inner], self.dtype, experts)
+            });
+        let transposed = n.layout == recipe::Layout::Transposed;
+        let joint = Joint { experts: true, transposed, interleaved: false };
+        self.join_gate_up([gate, up], n.gate_up, joint);
+        self.join(&[down], joint);
         MoeModule {
-            router: self.tensor(names.of(&n.router), vec![moe.experts, hidden], precision, part),
-            bias: moe.router.bias.then(|| {
-                self.add(Parameter {
-                    name: names.of(&n.bias),
-                    shape: vec![moe.experts],
-                    dtype: precision,
-                    part,
-                    trainable: false,
-                    init: Init::Constant(0.0),
-                })
-            }),
-            gate: self.tensor(names.expert(&n.gate), wide.clone(), self.dtype, experts),
-            up: self.tensor(names.expert(&n.up), wide, self.dtype, experts),
-            down: self.tensor(
-                names.expert(&n.down),
-                vec![moe.experts, hidden, moe.inner],
-                self.dtype,
-                experts,
-            ),
+            router,
+            bias,
+            gate,
+            up,
+            down,
             shared: moe.shared.as_ref().map(|shared| {
-                self.mlp(shared, [&n.shared_gate, &n.shared_up, &n.shared_down].map(|n| names.of(n)))
+                let of_shared = [&n.shared_gate, &n.shared_up, &n.shared_down].map(|n| names.of(n));
+                self.mlp(shared, of_shared, n.gate_up)
             }),
             config: moe.clone(),
         }

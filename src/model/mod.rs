@@ -7,7 +7,9 @@ mod build;
 mod count;
 mod names;
 mod parameter;
+mod slice;
 
 pub use build::{AttentionModule, FfnModule, LayerModule, MlpModule, Model, MoeModule, MtpModule};
 pub use count::Counts;
-pub use parameter::{CheckpointTensor, Init, ParamId, Parameter, Part};
+pub use parameter::{Aside, CheckpointTensor, Init, ParamId, Parameter, Part};
+pub use slice::{Joint, Slice};

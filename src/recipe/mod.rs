@@ -55,7 +55,7 @@ pub use schema::model::{
     Act, Attention, Ffn, Gate, Init, Layer, Llama3Scaling, Mlp, Model, Moe, Mtp, MtpHead, Norm, Rope, Router,
     Scaling, Score, Weights,
 };
-pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Names};
+pub use schema::names::{AttentionNames, GateUp, Ignored, Layout, MlpNames, MoeNames, MtpNames, Names};
 pub use schema::parallel::{CpKind, Offload, Parallel, Precision, Recompute};
 pub use schema::recipe::Recipe;
 pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Muon, Optimizer, Schedule, Stage, Train};

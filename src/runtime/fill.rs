@@ -2,10 +2,12 @@
 
 use super::device::Device;
 use super::init::initialise;
+use crate::base::Line;
 use crate::diag::Diagnostic;
 use crate::model::{ParamId, Parameter};
 use crate::plan::{Axis, Category, Plan, Unit, View};
 use crate::weights::Folder;
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// Where parameters come from.
@@ -18,18 +20,17 @@ pub enum Origin<'a> {
 impl Origin<'_> {
     /// Writes elements `range` of the flattened parameter to `out`.
     fn read(&self, parameter: &Parameter, range: Range<u64>, out: &mut [f32]) -> Result<(), Diagnostic> {
-        match self {
-            Origin::Scratch { seed } => initialise(parameter, *seed, range, out),
-            Origin::Checkpoint(folder) => {
-                for tensor in parameter.tensors() {
-                    let end = tensor.offset + tensor.shape.iter().product::<u64>();
-                    let (from, to) = (range.start.max(tensor.offset), range.end.min(end));
-                    if from < to {
-                        let out = &mut out[(from - range.start) as usize..(to - range.start) as usize];
-                        folder.read_elements(&tensor.name, from - tensor.offset..to - tensor.offset, out)?;
-                    }
-                }
+        let folder = match self {
+            Origin::Scratch { seed } => {
+                initialise(parameter, *seed, range, out);
+                return Ok(());
             }
+            Origin::Checkpoint(folder) => folder,
+        };
+        let lines: Vec<(u64, Line)> = parameter.lines(range.clone()).collect();
+        for same in lines.chunk_by(|a, b| a.0 == b.0) {
+            let lines: Vec<Line> = same.iter().map(|(_, line)| *line).collect();
+            folder.reader(&parameter.tensor_name(same[0].0))?.read(&lines, range.start, out)?;
         }
         Ok(())
     }
@@ -83,35 +84,33 @@ pub fn fill(plan: &Plan, rank: u64, device: &mut dyn Device, origin: Origin) -> 
     for (unit, view) in shards(plan, Category::Parameters) {
         for piece in pieces(plan, unit, rank) {
             let parameter = &params[piece.param.0 as usize];
-            stream(device, View { offset: piece.offset, ..view }, parameter, piece.elements, origin)?;
+            let count = piece.elements.end - piece.elements.start;
+            let view = View { offset: piece.offset, cols: count, ..view };
+            load(device, view, parameter, piece.elements, origin)?;
         }
     }
     for (&id, view) in plan.placement.frozen.iter().zip(&plan.program.frozen) {
         let parameter = &params[id.0 as usize];
-        stream(device, *view, parameter, 0..parameter.elements(), origin)?;
+        load(device, *view, parameter, 0..parameter.elements(), origin)?;
     }
     Ok(())
 }
 
-/// Elements that pass through host memory at a time.
-const CHUNK: u64 = 1 << 16;
+/// Elements that a thread loads at a time: many enough that transposed matrices are read in long lines.
+const CHUNK: usize = 1 << 22;
 
-/// Copies elements `range` of a parameter to where `view` begins, a chunk at a time.
-fn stream(
+/// Loads elements `range` of a parameter into `view`.
+fn load(
     device: &mut dyn Device,
     view: View,
     parameter: &Parameter,
     range: Range<u64>,
     origin: Origin,
 ) -> Result<(), Diagnostic> {
-    let mut values = vec![0.0; CHUNK.min(range.end - range.start) as usize];
-    let mut start = range.start;
-    while start < range.end {
-        let end = range.end.min(start + CHUNK);
-        let values = &mut values[..(end - start) as usize];
-        origin.read(parameter, start..end, values)?;
-        device.write(View { offset: view.offset + start - range.start, cols: end - start, ..view }, values);
-        start = end;
-    }
-    Ok(())
+    device.fill(view, &mut |out| {
+        out.par_chunks_mut(CHUNK).enumerate().try_for_each(|(i, out)| {
+            let first = range.start + (i * CHUNK) as u64;
+            origin.read(parameter, first..first + out.len() as u64, out)
+        })
+    })
 }

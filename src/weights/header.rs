@@ -22,6 +22,8 @@ const LONGEST: u64 = 100_000_000;
 pub enum Encoding {
     /// A type this program reads and writes.
     Known(DType),
+    /// E4M3 without infinities, with a scale a block: see [`float8`](super::float8).
+    Float8,
     /// Another type of the format: its name and the bytes of an element.
     Other(&'static str, u64),
 }
@@ -34,6 +36,7 @@ impl Encoding {
             Encoding::Known(DType::Bf16) => "BF16",
             Encoding::Known(DType::F16) => "F16",
             Encoding::Known(DType::I32) => "I32",
+            Encoding::Float8 => "F8_E4M3",
             Encoding::Other(word, _) => word,
         }
     }
@@ -42,6 +45,7 @@ impl Encoding {
     pub fn size(self) -> u64 {
         match self {
             Encoding::Known(dtype) => dtype.size(),
+            Encoding::Float8 => 1,
             Encoding::Other(_, size) => size,
         }
     }
@@ -55,7 +59,7 @@ impl Encoding {
             Encoding::Other("BOOL", 1),
             Encoding::Other("U8", 1),
             Encoding::Other("I8", 1),
-            Encoding::Other("F8_E4M3", 1),
+            Encoding::Float8,
             Encoding::Other("F8_E5M2", 1),
             Encoding::Other("I16", 2),
             Encoding::Other("U16", 2),

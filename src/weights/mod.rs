@@ -6,6 +6,7 @@
 //! after the other.
 
 mod audit;
+pub mod float8;
 mod folder;
 mod header;
 mod read;
@@ -15,4 +16,5 @@ mod write;
 
 pub use folder::{Folder, TensorInfo};
 pub use header::Encoding;
+pub use read::Reader;
 pub use write::{Output, TensorWriter, write};
