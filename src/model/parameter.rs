@@ -86,7 +86,7 @@ impl Parameter {
 
     /// The number of tensors that the checkpoint holds it in, where every expert has its own.
     pub fn per_expert(&self) -> Option<u64> {
-        self.name.contains("{e}").then(|| self.shape[0])
+        self.shape.first().copied().filter(|_| self.name.contains("{e}"))
     }
 
     /// The shape of what one tensor holds of it.

@@ -51,7 +51,7 @@ impl Encoding {
     }
 
     fn parse(word: &str) -> Option<Self> {
-        const ALL: [Encoding; 15] = [
+        const ALL: [Encoding; 17] = [
             Encoding::Known(DType::F32),
             Encoding::Known(DType::Bf16),
             Encoding::Known(DType::F16),
@@ -67,6 +67,8 @@ impl Encoding {
             Encoding::Other("I64", 8),
             Encoding::Other("U64", 8),
             Encoding::Other("F64", 8),
+            Encoding::Other("C64", 8),
+            Encoding::Other("F8_E8M0", 1),
         ];
         ALL.into_iter().find(|encoding| encoding.word() == word)
     }
@@ -126,7 +128,11 @@ pub(super) fn read(path: &Path, file: &File) -> Result<Vec<Entry>, Diagnostic> {
         }
         if end > size - data {
             let held = size - data;
-            return Err(refuse(format!("its data ends at byte {end}, the file holds {held} bytes of data")));
+            let size = data + end;
+            let what = format!(
+                "its data ends at byte {end}, the file holds {held} bytes of data: it was {size} or longer"
+            );
+            return Err(refuse(what));
         }
         entries.push(Entry { name, encoding, shape: tensor.shape, range: data + begin..data + end });
     }

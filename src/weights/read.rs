@@ -7,17 +7,20 @@ use crate::base::{DType, Line};
 use crate::diag::Diagnostic;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use rayon::prelude::*;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes that are converted at a time: they stay in the nearest cache.
 const BUFFER: usize = 32 << 10;
 /// Lines of a transposed matrix that are read before they are written, so that a cache line is filled at once.
 const TILE: usize = 16;
+
+/// Elements that are compared at a time.
+const COMPARED: u64 = 1 << 18;
 
 // The format is little-endian and numbers are read in place.
 const _: () = assert!(cfg!(target_endian = "little"), "safetensors are read on little-endian machines only");
@@ -56,11 +59,16 @@ impl Folder {
         Ok(Reader { folder: self, name, tensor, path, file, buffer, lines, scales, bytes: 0 })
     }
 
-    /// Reads `elements` of the flattened tensor `name` into `out`.
+    /// Reads `elements` of the flattened tensor `name` into `out`, and says how many bytes of the file that took.
     ///
     /// # Errors
     /// As [`Reader::read`]; a range not as long as `out`.
-    pub fn read_elements(&self, name: &str, elements: Range<u64>, out: &mut [f32]) -> Result<(), Diagnostic> {
+    pub fn read_elements(
+        &self,
+        name: &str,
+        elements: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<u64, Diagnostic> {
         let (Range { start, end }, len) = (elements, out.len());
         if end.checked_sub(start) != Some(len as u64) {
             return Err(refuse(name, format!("elements {start}..{end} are read into a buffer of {len}")));
@@ -69,9 +77,25 @@ impl Folder {
         self.reader(name)?.read(&[line], 0, out)
     }
 
-    /// Bytes of tensor data read so far.
-    pub fn bytes_read(&self) -> u64 {
-        self.bytes_read.load(Relaxed)
+    /// Whether two tensors hold the same numbers in the same shape.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    pub fn same(&self, a: &str, b: &str) -> Result<bool, Diagnostic> {
+        let [first, second] = [self.reader(a)?, self.reader(b)?];
+        if first.tensor.shape != second.tensor.shape {
+            return Ok(false);
+        }
+        let all = first.tensor.shape.iter().product::<u64>();
+        let starts = (0..all.div_ceil(COMPARED)).into_par_iter().map(|i| i * COMPARED);
+        let same = starts.map(|start| {
+            let range = start..all.min(start + COMPARED);
+            let mut values = [(); 2].map(|()| vec![0.0; (range.end - range.start) as usize]);
+            self.read_elements(a, range.clone(), &mut values[0])?;
+            self.read_elements(b, range, &mut values[1])?;
+            Ok(values[0] == values[1])
+        });
+        same.try_reduce(|| true, |a, b| Ok(a && b))
     }
 }
 
@@ -81,13 +105,14 @@ fn refuse(name: &str, what: String) -> Diagnostic {
 
 impl Reader<'_> {
     /// Reads `lines` of the tensor to their places in `out`, whose first element is number `origin` of what they count.
+    /// Says how many bytes of the file that took.
     ///
     /// # Errors
     /// A line beyond the tensor, an element type that is not read, a failed read.
     ///
     /// # Panics
     /// If a line leads outside of `out`.
-    pub fn read(&mut self, lines: &[Line], origin: u64, out: &mut [f32]) -> Result<(), Diagnostic> {
+    pub fn read(&mut self, lines: &[Line], origin: u64, out: &mut [f32]) -> Result<u64, Diagnostic> {
         let held = self.tensor.shape.iter().product::<u64>();
         let end = |line: &Line| (line.count - 1).checked_mul(line.step)?.checked_add(line.at);
         let lines_with_elements = lines.iter().filter(|line| line.count > 0);
@@ -112,8 +137,7 @@ impl Reader<'_> {
                 same.chunks(TILE).try_for_each(|tile| self.tile(tile, origin, out))?;
             }
         }
-        self.folder.bytes_read.fetch_add(std::mem::take(&mut self.bytes), Relaxed);
-        Ok(())
+        Ok(std::mem::take(&mut self.bytes))
     }
 
     /// Reads lines of equal shape, the first elements of which follow one another in `out`.
@@ -175,7 +199,7 @@ impl Reader<'_> {
             self.scales.values.resize(((wanted.end - wanted.start) * across) as usize, 0.0);
             let name = float8::scale_name(self.name);
             let elements = wanted.start * across..wanted.end * across;
-            self.folder.read_elements(&name, elements, &mut self.scales.values)?;
+            self.bytes += self.folder.read_elements(&name, elements, &mut self.scales.values)?;
             self.scales.rows = wanted;
         }
         let bytes: &[u8] = bytemuck::cast_slice(&self.buffer);
