@@ -1,6 +1,6 @@
 //! What a recipe asks of its engine that the native engine does not do. One line a field; everything else runs.
 
-use crate::recipe::{Attention, Bias, Ffn, Offload, Optimizer, Recipe, Recompute, Router};
+use crate::recipe::{Ffn, Offload, Optimizer, Recipe, Recompute, Router};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,15 +36,7 @@ pub fn of(recipe: &Recipe) -> Vec<Demand> {
         ];
         fields.map(|(key, value, asked)| (format!("model.moe {name}.router.{key}"), value, asked))
     });
-    let kinds = recipe.model.blocks.iter().map(|layer| (layer.attention_name.as_str(), &layer.attention));
-    let kinds: BTreeMap<&str, &Attention> = kinds.collect();
-    let attention = kinds.iter().flat_map(|(name, a)| {
-        let fields = [
-            ("bias", a.bias.to_string(), a.bias != Bias::None),
-        ];
-        fields.map(|(key, value, asked)| (format!("model.attention {name}.{key}"), value, asked))
-    });
-    let asked = fixed.chain(routing).chain(attention).filter(|(_, _, asked)| *asked);
+    let asked = fixed.chain(routing).filter(|(_, _, asked)| *asked);
     asked.map(|(field, value, _)| Demand { field, value }).collect()
 }
 

@@ -4,7 +4,7 @@ mod collectives;
 mod compute;
 mod memory;
 
-use super::device::{Device, Scalars};
+use super::device::{Device, Fill, Scalars};
 use crate::base::DType;
 use crate::comm::{Communicator, Group, Routing};
 use crate::data::Sequence;
@@ -181,8 +181,8 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn write(&mut self, view: View, values: &[f32]) {
-        self.out::<f32>(view).copy_from_slice(values);
+    fn fill(&mut self, view: View, fill: &mut Fill) -> Result<(), Diagnostic> {
+        fill(self.out::<f32>(view))
     }
 
     fn read(&self, view: View) -> Vec<f32> {
