@@ -13,6 +13,7 @@
 mod attention;
 mod attention_grad;
 mod bias;
+mod convert;
 mod elementwise;
 mod embedding;
 mod gate;
@@ -35,6 +36,7 @@ mod testing;
 pub use attention::{Attention, BLOCK as MOST_HEAD_DIM, flash_attention};
 pub use attention_grad::{attention_sink_grad, flash_attention_grad};
 pub use bias::{add_bias, add_bias_grad};
+pub use convert::{Half, narrow, widen};
 pub use elementwise::{add, add_assign, clip, clip_grad, copy, fill, scale};
 pub use embedding::{embedding, embedding_grad};
 pub use gate::{head_gate, head_gate_grad};
