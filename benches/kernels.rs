@@ -144,7 +144,9 @@ fn rows(c: &mut Criterion) {
     let labels: Vec<i32> = (0..TOKENS as i32).collect();
     let mut logits = values(TOKENS * vocabulary);
     group.throughput(floats(2 * logits.len()));
-    group.bench_function("cross_entropy", |b| b.iter(|| cross_entropy(black_box(&mut logits), &labels, 1.0, None)));
+    group.bench_function("cross_entropy", |b| {
+        b.iter(|| cross_entropy(black_box(&mut logits), &labels, 1.0, None))
+    });
 
     let (experts, k) = (16, 4);
     let logits = values(TOKENS * experts);

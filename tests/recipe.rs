@@ -8,9 +8,8 @@ use stepc::base::{DType, Host, SourceMap};
 use stepc::diag::render::{self, Style, render};
 use stepc::diag::{Severity, Sink};
 use stepc::recipe::{
-    QkNorm,
-    DeviceKind, Ffn, Gate, Layout, Loaded, MtpHead, Optimizer, Request, Resolved, Scaling, Schedule, Score,
-    Via, Weights, load,
+    DeviceKind, Ffn, Gate, Layout, Loaded, MtpHead, Optimizer, QkNorm, Request, Resolved, Scaling, Schedule,
+    Score, Via, Weights, load,
 };
 
 /// A small recipe that resolves without a word, to be broken in one place at a time.

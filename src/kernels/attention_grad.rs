@@ -106,7 +106,8 @@ impl Scratch {
         for (log, row) in log.iter_mut().zip(block.each_row(shape.heads)) {
             *log = lse[row];
         }
-        let (stacked, stacked_do) = (View::rows(&self.q[..rows * d], d), View::rows(&self.d_o[..rows * e], e));
+        let (stacked, stacked_do) =
+            (View::rows(&self.q[..rows * d], d), View::rows(&self.d_o[..rows * e], e));
         let first_keys = shape.first_keys(block, segments);
         for tile in (first_keys[0]..block.queries.end).step_by(KEYS) {
             let keys = KEYS.min(block.queries.end - tile);
@@ -226,7 +227,8 @@ pub fn attention_sink_grad(
     assert_eq!(o.len(), lse.len() * value_dim);
     run(d_sinks.par_iter_mut().enumerate(), |(head, d_sink)| {
         let rows = (head..lse.len()).step_by(heads);
-        let sum: f64 = rows.map(|row| sink_term(sinks[head], lse[row], d_o, o, row * value_dim, value_dim)).sum();
+        let sum: f64 =
+            rows.map(|row| sink_term(sinks[head], lse[row], d_o, o, row * value_dim, value_dim)).sum();
         *d_sink = if accumulate { *d_sink - sum as f32 } else { -sum as f32 };
     });
 }

@@ -31,8 +31,7 @@ fn halve(logits: &mut [f32], labels: &[i32], cols: usize, scale: f32, cap: Optio
     }
     let (first, second) = logits.split_at_mut(rows / 2 * cols);
     let (one, two) = labels.split_at(rows / 2);
-    let (one, two) =
-        join(|| halve(first, one, cols, scale, cap), || halve(second, two, cols, scale, cap));
+    let (one, two) = join(|| halve(first, one, cols, scale, cap), || halve(second, two, cols, scale, cap));
     one + two
 }
 

@@ -201,7 +201,12 @@ fn elements_divide(part: &View, whole: &View, name: &str) -> Result<(), String> 
     Err(format!("{name} has {whole} elements, not a multiple of {part}"))
 }
 
-fn attention([q, k, v, out]: [&View; 4], lse: &View, sinks: Option<&View>, heads: &Heads) -> Result<(), String> {
+fn attention(
+    [q, k, v, out]: [&View; 4],
+    lse: &View,
+    sinks: Option<&View>,
+    heads: &Heads,
+) -> Result<(), String> {
     let Heads { queries, keys, head_dim, value_dim, .. } = *heads;
     same_rows("q", q, "out", out)?;
     same_rows("k", k, "v", v)?;
@@ -225,7 +230,11 @@ fn latent([kv, rope, k, v]: [&View; 4], heads: u64) -> Result<(), String> {
         same(&format!("remainder of columns of {name} by heads"), rest, 0)?;
     }
     let shared = rope.cols.saturating_mul(heads);
-    same("columns of k and v, and of kv and rope", k.cols.saturating_add(v.cols), kv.cols.saturating_add(shared))?;
+    same(
+        "columns of k and v, and of kv and rope",
+        k.cols.saturating_add(v.cols),
+        kv.cols.saturating_add(shared),
+    )?;
     let some = [rope.cols, v.cols, k.cols.saturating_sub(shared)].iter().all(|cols| *cols > 0);
     if some { Ok(()) } else { Err("a head has no channels of its own".into()) }
 }

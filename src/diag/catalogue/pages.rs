@@ -63,6 +63,16 @@ pages! {
         unwritable
     }
 
+    "`stepc import`, and `stepc new` of a folder"
+    import {
+        family
+        no_config
+        not_json
+        unknown_key
+        unsupported
+        value
+    }
+
     "architectures"
     model {
         bias_frozen
@@ -85,9 +95,7 @@ pages! {
 
     "`stepc new`"
     new {
-        config
         unknown_model
-        unsupported
     }
 
     "files that are written"

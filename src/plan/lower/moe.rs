@@ -163,7 +163,8 @@ impl Builder<'_> {
         self.emit(Op::MoeWeightUnpermute { rows: d_scale, position, weight: d_weight });
         self.router_backward(module, kept, d_weight, x, dx);
         if let (Some(shared), Some(mlp)) = (&module.shared, &kept.shared) {
-            let weight = kept.shared_weight.map(|w| (w.weight, self.exact("shared.d_weight", self.tokens, 1)));
+            let weight =
+                kept.shared_weight.map(|w| (w.weight, self.exact("shared.d_weight", self.tokens, 1)));
             self.mlp_backward("shared", shared, mlp, x, dy, weight, dx.add());
             if let (Some(router), Some(kept), Some((_, d_weight))) =
                 (module.shared_router, kept.shared_weight, weight)

@@ -10,11 +10,7 @@ use crate::recipe::{self, QkNorm};
 #[derive(Clone, Copy)]
 pub(super) enum Projected {
     Direct([Side; 3]),
-    Latent {
-        heads: [View; 3],
-        q: Option<Normed>,
-        kv: Normed,
-    },
+    Latent { heads: [View; 3], q: Option<Normed>, kv: Normed },
 }
 
 /// Queries, keys or values: as projected, before a norm behind the rotation, and as attention reads them.
@@ -206,7 +202,17 @@ impl Builder<'_> {
         // With latents the last channels of a head rotate.
         let from = if config.latent.is_some() { head_dim - rope.rotary } else { 0 };
         let (cos, sin, positions, style) = (rope.cos, rope.sin, self.program.positions, config.rope.style);
-        self.emit(Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, from, style, inverse });
+        self.emit(Op::RotaryPositionEmbedding {
+            x,
+            cos,
+            sin,
+            positions,
+            heads,
+            head_dim,
+            from,
+            style,
+            inverse,
+        });
     }
 
     fn latent(&mut self, config: &recipe::Attention, query: Query, low: LowRank, x: View) -> Projected {
@@ -258,7 +264,8 @@ impl Builder<'_> {
         let weights = self.split(low.down, config);
         let gradient = self.gradient(low.down);
         let gradients = halves(gradient.view, config).map(|view| Sum { view, ..gradient });
-        for (d, (weight, gradient)) in [d_latent, d_rope].into_iter().zip(weights.into_iter().zip(gradients)) {
+        for (d, (weight, gradient)) in [d_latent, d_rope].into_iter().zip(weights.into_iter().zip(gradients))
+        {
             self.matmul(d, weight, dx.add(), PLAIN);
             self.matmul(d, x, gradient, GRADIENT_T);
         }

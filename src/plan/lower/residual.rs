@@ -14,7 +14,13 @@ pub(super) struct Behind {
 
 impl Builder<'_> {
     /// `h + y`, or `h + norm(y)` with a norm of weight `gamma`.
-    pub fn residual(&mut self, name: &str, h: View, y: View, gamma: Option<ParamId>) -> (View, Option<Behind>) {
+    pub fn residual(
+        &mut self,
+        name: &str,
+        h: View,
+        y: View,
+        gamma: Option<ParamId>,
+    ) -> (View, Option<Behind>) {
         let (y, behind) = match gamma {
             None => (y, None),
             Some(gamma) => {

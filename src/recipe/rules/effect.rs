@@ -89,7 +89,12 @@ fn feed_forward(recipe: &Recipe) -> Vec<Idle> {
         found.push(idle(alpha, cause, "only `swiglu_oai` has it", act != Act::SwiGluOai));
         if let Ffn::Moe(moe) = &layer.ffn {
             let (gate, shared) = (format!("{at}.shared_gate"), format!("{at}.shared"));
-            found.push(idle(gate, shared, "there is no shared expert", moe.shared_gate && moe.shared.is_none()));
+            found.push(idle(
+                gate,
+                shared,
+                "there is no shared expert",
+                moe.shared_gate && moe.shared.is_none(),
+            ));
         }
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));

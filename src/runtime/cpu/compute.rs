@@ -181,9 +181,7 @@ impl Cpu {
                 let (out, lse) = (self.out(out), self.out(lse));
                 k::flash_attention(&attention(heads), out, lse, q, k, v, sinks, &self.segments);
             }
-            Op::FlashAttentionScoreGrad {
-                dy, q, k, v, sinks, out, lse, dq, dk, dv, d_sinks, ref heads
-            } => {
+            Op::FlashAttentionScoreGrad { dy, q, k, v, sinks, out, lse, dq, dk, dv, d_sinks, ref heads } => {
                 let (dy, out, lse) = (self.get(dy), self.get(out), self.get(lse));
                 k::flash_attention_grad(
                     &attention(heads),
