@@ -123,6 +123,6 @@ fn load(
 
 fn not_finite(parameter: &Parameter, element: u64, value: f32) -> Diagnostic {
     let message = format!("element {element} of `{}` is {value} in the checkpoint", parameter.label());
-    Diagnostic::error("step::weights::not_finite", message)
+    Diagnostic::error("step::weights::nan", message)
         .help("the checkpoint is damaged, or of a training that had failed: take an earlier one")
 }

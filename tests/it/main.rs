@@ -16,6 +16,7 @@ mod html;
 mod invariance;
 mod language;
 mod layers;
+mod layouts;
 mod model;
 mod new;
 mod support;

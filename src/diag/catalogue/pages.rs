@@ -237,9 +237,12 @@ pages! {
         file
         index
         missing
+        nan
         open
         read
+        rounded
         shape
+        tied
         unused
         write
     }
