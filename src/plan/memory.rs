@@ -26,6 +26,8 @@ pub enum Category {
     Dispatch,
     /// Logits of the head.
     Logits,
+    /// Operands of one instruction, widened for kernels that compute in f32.
+    Workspace,
 }
 
 impl Category {
@@ -41,6 +43,7 @@ impl Category {
             Category::Activations => "activations",
             Category::Dispatch => "expert rows",
             Category::Logits => "logits",
+            Category::Workspace => "workspace",
         }
     }
 }

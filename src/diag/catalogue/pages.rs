@@ -127,11 +127,6 @@ pages! {
         unwritable
     }
 
-    "element types"
-    precision {
-        cpu
-    }
-
     "blocks, items, profiles and files"
     recipe {
         ambiguous
