@@ -71,6 +71,7 @@ pages! {
         kv_heads
         names_expert
         names_layer
+        names_twice
         rope_fraction
         rope_scaling
         router_precision
