@@ -94,6 +94,11 @@ impl Parameter {
         &self.shape[usize::from(self.per_expert().is_some())..]
     }
 
+    /// The shape of one of its tensors.
+    pub fn tensor_shape(&self) -> &[u64] {
+        self.slice.as_ref().map_or(self.part_shape(), |slice| &slice.shape)
+    }
+
     /// Name of its tensor number `expert`.
     pub fn tensor_name(&self, expert: u64) -> String {
         self.name.replace("{e}", &expert.to_string())
@@ -101,12 +106,10 @@ impl Parameter {
 
     /// The checkpoint tensors that hold this parameter, in the order of its elements.
     pub fn tensors(&self) -> impl Iterator<Item = CheckpointTensor> + '_ {
-        let part = self.part_shape();
-        let elements: u64 = part.iter().product();
-        let shape = self.slice.as_ref().map_or(part, |slice| &slice.shape);
+        let elements: u64 = self.part_shape().iter().product();
         (0..self.per_expert().unwrap_or(1)).map(move |e| CheckpointTensor {
             name: self.tensor_name(e),
-            shape: shape.to_vec(),
+            shape: self.tensor_shape().to_vec(),
             dtype: self.dtype,
             elements: e * elements..(e + 1) * elements,
         })

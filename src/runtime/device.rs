@@ -32,8 +32,8 @@ impl Scalars {
     }
 }
 
-/// Writes all of a slice.
-pub type Fill<'a> = dyn FnMut(&mut [f32]) -> Result<(), Diagnostic> + 'a;
+/// Writes elements of a buffer: the number of the first one, and room for them.
+pub type Fill<'a> = dyn FnMut(u64, &mut [f32]) -> Result<(), Diagnostic> + 'a;
 
 /// Memory with the plan's layout and the operations of the instruction set.
 pub trait Device {
@@ -46,7 +46,7 @@ pub trait Device {
     /// What went wrong on this rank or, in a collective, on any rank.
     fn run(&mut self, op: &Op, scalars: &mut Scalars) -> Result<(), Diagnostic>;
 
-    /// Lets `fill` write the elements of a persistent buffer.
+    /// Lets `fill` write the elements of a persistent buffer, in one or in several parts.
     ///
     /// # Errors
     /// Those of `fill`.

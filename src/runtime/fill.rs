@@ -108,21 +108,22 @@ fn load(
     origin: Origin,
 ) -> Result<u64, Diagnostic> {
     let mut bytes = 0;
-    device.fill(view, &mut |out| {
+    device.fill(view, &mut |first, out| {
+        let first = range.start + first;
         let chunks = out.par_chunks_mut(CHUNK).enumerate().map(|(i, out)| {
-            let first = range.start + (i * CHUNK) as u64;
+            let first = first + (i * CHUNK) as u64;
             origin.read(parameter, first..first + out.len() as u64, out)
         });
-        bytes = chunks.sum::<Result<u64, _>>()?;
+        bytes += chunks.sum::<Result<u64, _>>()?;
         let searched: &[f32] = if parameter.elements() <= SEARCHED { out } else { &[] };
         let found = searched.iter().position(|x| !x.is_finite());
-        found.map_or(Ok(()), |at| Err(not_finite(parameter, range.start + at as u64, searched[at])))
+        found.map_or(Ok(()), |at| Err(not_finite(parameter, first + at as u64, searched[at])))
     })?;
     Ok(bytes)
 }
 
 fn not_finite(parameter: &Parameter, element: u64, value: f32) -> Diagnostic {
     let message = format!("element {element} of `{}` is {value} in the checkpoint", parameter.label());
-    Diagnostic::error("step::weights::not_finite", message)
+    Diagnostic::error("step::weights::nan", message)
         .help("the checkpoint is damaged, or of a training that had failed: take an earlier one")
 }

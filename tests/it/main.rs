@@ -18,6 +18,7 @@ mod import;
 mod invariance;
 mod language;
 mod layers;
+mod layouts;
 mod model;
 mod new;
 mod support;

@@ -84,6 +84,7 @@ pages! {
         names_expert
         names_layer
         rope_divisors
+        names_twice
         rope_fraction
         rope_scaling
         router_precision
@@ -243,9 +244,12 @@ pages! {
         file
         index
         missing
+        nan
         open
         read
+        rounded
         shape
+        tied
         unused
         write
     }

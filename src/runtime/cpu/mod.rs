@@ -6,7 +6,6 @@ mod memory;
 mod widen;
 
 use super::device::{Device, Fill, Scalars};
-use crate::base::DType;
 use crate::comm::{Communicator, Group, Routing};
 use crate::data::Sequence;
 use crate::diag::Diagnostic;
@@ -17,6 +16,9 @@ use memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use widen::Widened;
+
+/// Elements of a half-precision buffer that are filled at a time.
+const FILLED: u64 = 1 << 22;
 
 /// One rank's device.
 pub struct Cpu {
@@ -195,13 +197,18 @@ impl Device for Cpu {
     }
 
     fn fill(&mut self, view: View, fill: &mut Fill) -> Result<(), Diagnostic> {
-        if self.plan.program.buffer(view.buffer).dtype == DType::F32 {
-            return fill(self.stored_mut(view));
+        if !self.dtype(view).is_half() {
+            return fill(0, self.stored_mut(view));
         }
-        let mut wide = vec![0.0; self.elements(view)];
-        fill(&mut wide)?;
-        self.store_wide(view, &wide);
-        Ok(())
+        let elements = self.elements(view) as u64;
+        let mut wide = vec![0.0; FILLED.min(elements) as usize];
+        (0..elements).step_by(FILLED as usize).try_for_each(|first| {
+            let cols = FILLED.min(elements - first);
+            let wide = &mut wide[..cols as usize];
+            fill(first, wide)?;
+            self.store_wide(View { offset: view.offset + first, rows: Rows::Fixed(1), cols, ..view }, wide);
+            Ok(())
+        })
     }
 
     fn read(&self, view: View) -> Vec<f32> {
