@@ -29,7 +29,7 @@ fn choose(marked: &[bool], yes: &str, no: &str) -> String {
         return format!("if i < {run} {{ {here} }} else {{ {there} }}");
     }
     // One layer of each period is of the other kind.
-    for period in 2..=layers.div_ceil(2) {
+    for period in 2..layers {
         for rest in 0..period {
             let alone = marked[rest];
             if (0..layers).all(|i| (marked[i] == alone) == (i % period == rest)) {
@@ -86,6 +86,7 @@ mod tests {
         assert_eq!(choose("oxoxo"), "if i % 2 == 0 { o } else { x }");
         assert_eq!(choose("xxoxxo"), "if i % 3 == 2 { o } else { x }");
         assert_eq!(choose("oxxxoxxx"), "if i % 4 == 0 { o } else { x }");
-        assert_eq!(choose("oxxo"), "if [0, 1, 1, 0][i] == 1 { x } else { o }");
+        assert_eq!(choose("oxxxox"), "if i % 4 == 0 { o } else { x }");
+        assert_eq!(choose("oxxoxo"), "if [0, 1, 1, 0, 1, 0][i] == 1 { x } else { o }");
     }
 }

@@ -242,7 +242,7 @@ vectorized! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::attention::tests::{cases, naive, operands, sinks_of};
+    use super::super::attention_reference::{cases, naive, operands, sinks_of};
     use super::super::flash_attention;
     use super::super::testing::{close, differences, random, same_for_any_threads, wide};
     use super::*;

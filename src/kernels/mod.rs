@@ -12,6 +12,8 @@
 
 mod attention;
 mod attention_grad;
+#[cfg(test)]
+mod attention_reference;
 mod bias;
 mod convert;
 mod elementwise;

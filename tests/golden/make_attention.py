@@ -30,7 +30,7 @@ def rope(theta, kind="default", **rest):
     return dict(rope_theta=theta, rope_type=kind, **rest)
 
 
-YARN = dict(factor=4.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=1.0)
+YARN = dict(factor=4.0, original_max_position_embeddings=16, beta_fast=1.0, beta_slow=0.1)
 KINDS = ["sliding_attention", "full_attention"]
 # family -> module, prefix of its classes, configuration, and what the attention layers see at most
 FAMILIES = dict(
