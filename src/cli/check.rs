@@ -5,6 +5,7 @@ use super::exit::Failure;
 use super::inputs::{audit, place};
 use super::session::Session;
 use crate::base::host::OsHost;
+use crate::diag::Diagnostic;
 use crate::model::Model;
 use crate::plan;
 use crate::recipe::{DeviceKind, Resolved, Weights};
@@ -33,18 +34,20 @@ pub fn check(session: &mut Session, args: &CheckArgs) -> Result<(), Failure> {
     let own = resolved.iter().find(|resolved| resolved.recipe.cluster.device.kind == DeviceKind::Cpu);
     if let Some(own) = own {
         own.check_paths(&OsHost, &mut session.sink);
-        weights(own)?;
+        let warnings = weights(own)?;
+        warnings.into_iter().for_each(|warning| session.sink.push(warning));
     }
     Ok(())
 }
 
-/// A checkpoint that is there is held against the model: every parameter is in it, every tensor is used.
-fn weights(resolved: &Resolved) -> Result<(), Failure> {
-    let Weights::Folder(path) = &resolved.recipe.model.weights else { return Ok(()) };
+/// A checkpoint that is there is held against the model: every parameter is in it, every tensor is used. Gives warnings.
+fn weights(resolved: &Resolved) -> Result<Vec<Diagnostic>, Failure> {
+    let Weights::Folder(path) = &resolved.recipe.model.weights else { return Ok(Vec::new()) };
     if !path.exists() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let model = Model::build(&resolved.recipe.model, resolved.recipe.parallel.precision.params);
-    audit(path, &model.params).map_err(|problem| place(problem, Some(&resolved.origins)))?;
-    Ok(())
+    let placed = |problem| place(problem, Some(&resolved.origins));
+    let (_, audit) = audit(path, &model.params, &model.aside).map_err(placed)?;
+    Ok(audit.warnings.into_iter().map(placed).collect())
 }

@@ -3,28 +3,44 @@
 use super::args::RunArgs;
 use crate::data;
 use crate::diag::Diagnostic;
-use crate::model::{Parameter, Part};
+use crate::model::{Aside, Parameter, Part};
 use crate::plan::Plan;
 use crate::recipe::{Format, Origins, Pack, Weights};
-use crate::weights::Folder;
+use crate::weights::{Audit, Folder, Needs};
 use std::path::{Path, PathBuf};
 
-/// The checkpoint, audited against what the model needs: every parameter is there, every tensor is used.
-pub fn weights(plan: &Plan) -> Result<Option<Folder>, Diagnostic> {
+/// The checkpoint that a plan starts from, audited, and what the audit found beside the parameters.
+pub fn weights(plan: &Plan) -> Result<Option<(Folder, Audit)>, Diagnostic> {
     match &plan.weights {
-        Weights::Folder(path) => audit(path, &plan.params).map(Some),
+        Weights::Folder(path) => audit(path, &plan.params, &plan.aside).map(Some),
         Weights::Scratch => Ok(None),
     }
 }
 
-/// Opens the checkpoint at `path` for a model of these parameters.
-pub fn audit(path: &Path, params: &[Parameter]) -> Result<Folder, Diagnostic> {
+/// Opens the checkpoint at `path` for a model of these parameters: every parameter is there, every tensor is used.
+pub fn audit(path: &Path, params: &[Parameter], aside: &Aside) -> Result<(Folder, Audit), Diagnostic> {
     let folder = Folder::open(path)?;
-    let trained = params.iter().filter(|p| p.part != Part::Mtp);
-    let wanted = trained.flat_map(|p| p.tensors()).map(|t| (t.name, t.shape));
-    let kept = params.iter().filter(|p| p.part == Part::Mtp).flat_map(|p| p.tensors()).map(|t| t.name);
-    folder.audit(wanted, kept)?;
-    Ok(folder)
+    let (kept, needed): (Vec<_>, Vec<_>) = params.iter().partition(|p| p.part == Part::Mtp);
+    let tensors = needed.into_iter().flat_map(|p| p.tensors().map(|t| (t.name, t.shape, !p.trainable)));
+    let kept = kept.into_iter().flat_map(Parameter::tensors).map(|tensor| tensor.name);
+    let ignored = aside.ignored.iter().map(|ignored| (ignored.tensors.clone(), ignored.reason.clone()));
+    let needs = Needs {
+        tensors: tensors.collect(),
+        kept: kept.chain(aside.tied_head.clone()).collect(),
+        ignored: ignored.collect(),
+    };
+    let audit = folder.audit(&needs)?;
+    if let Some(head) = aside.tied_head.as_ref().filter(|head| audit.kept.contains(head)) {
+        let embed = params.iter().find(|p| p.part == Part::Embedding).map_or("", |p| &p.name);
+        if !folder.same(embed, head)? {
+            let message = format!("`{head}` is not `{embed}`, although the model says that the two are one");
+            return Err(Diagnostic::error("step::weights::tied", message).help(format!(
+                "write `tie_embeddings = false` to train both, or leave the head alone: \
+                 `names {{ ignore head {{ tensors = {head:?}, reason = \"…\" }} }}`"
+            )));
+        }
+    }
+    Ok((folder, audit))
 }
 
 /// The configuration of the data loader.

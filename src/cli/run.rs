@@ -11,7 +11,8 @@ use crate::diag::Diagnostic;
 use crate::plan::{Demand, Plan};
 use crate::recipe::{DeviceKind, Origins, Stage};
 use crate::report::{Metrics, bytes, duration};
-use crate::runtime::Cpu;
+use crate::runtime::{Cpu, Loaded};
+use crate::weights::{Audit, Folder};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,11 +32,14 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
         let place = origins.as_ref().and_then(|o| o.span("checkpoint.every"));
         session.sink.push(warning.label(place, "set here"));
     }
-    session.show_warnings();
     let placed = |diagnostic| place(diagnostic, origins.as_ref());
     executable(&plan, origins.as_ref()).map_err(Failure::Input)?;
     let plan = Arc::new(plan);
     let weights = weights(&plan).map_err(placed)?;
+    for warning in weights.iter().flat_map(|(_, audit)| audit.warnings.clone()) {
+        session.sink.push(placed(warning));
+    }
+    session.show_warnings();
     let loader = Loader::open(&data_config(&plan), 0, plan.mesh.devices as usize).map_err(placed)?;
     let folder = output(args, &plan);
     let metrics = Metrics::create(&folder).map_err(placed)?;
@@ -47,8 +51,15 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
         bytes(found.bytes),
         metrics.path().display(),
     ));
+    if let Some((folder, audit)) = &weights {
+        session.print(&format!("{}\n", beside(folder, audit)));
+    }
+    let weights = weights.map(|(folder, _)| folder);
     let trained = train(session, args, &plan, &loader, weights.as_ref(), metrics)?;
     summary(session, &plan, &loader, &trained, started);
+    if let Some(folder) = &weights {
+        session.print(&loaded(&trained.outcome.loaded, folder.bytes()));
+    }
     if trained.outcome.steps < plan.train.steps {
         return Err(Failure::Interrupted);
     }
@@ -56,6 +67,24 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     save(&plan, trained.parameters, &path)?;
     session.print(&format!("weights are in {}\n", path.display()));
     Ok(())
+}
+
+/// What a checkpoint holds beside the parameters that are trained.
+fn beside(folder: &Folder, audit: &Audit) -> String {
+    let tensors = |n: usize| if n == 1 { "1 tensor".to_owned() } else { format!("{n} tensors") };
+    let kept =
+        (!audit.kept.is_empty()).then(|| format!("; {} of no parameter kept", tensors(audit.kept.len())));
+    let ignored = audit.ignored.iter().map(|(n, reason)| format!("; {} left alone: {reason}", tensors(*n)));
+    let rest: String = kept.into_iter().chain(ignored).collect();
+    format!("weights of {}{rest}", bytes(folder.bytes()))
+}
+
+/// What every rank has read of a checkpoint of `all` bytes, in a line a rank.
+fn loaded(ranks: &[Loaded], all: u64) -> String {
+    let line = |(rank, Loaded { bytes: read, seconds }): (usize, &Loaded)| {
+        format!("rank {rank} read {} of {} in {}\n", bytes(*read), bytes(all), duration(*seconds))
+    };
+    ranks.iter().enumerate().map(line).collect()
 }
 
 /// What the native engine cannot run is refused before anything is touched.
@@ -90,7 +119,7 @@ fn executable(plan: &Plan, origins: Option<&Origins>) -> Result<(), Vec<Diagnost
 /// Time, loss beside that of guessing by frequency, and memory beside the plan.
 fn summary(session: &Session, plan: &Plan, loader: &Loader, trained: &Trained, started: Instant) {
     let Some(last) = trained.last else { return };
-    let (style, outcome) = (session.style(), trained.outcome);
+    let (style, outcome) = (session.style(), &trained.outcome);
     let entropy = loader.unigram_entropy();
     let compared = if last.loss < entropy { "below" } else { "above" };
     let data = loader.statistics();

@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::report::{Metrics, Progress};
 use crate::runtime::{Feed, Job, Kind, Outcome, Snapshot, StepReport};
 use crate::weights::{self, Folder, Output};
+use std::collections::HashSet;
 use std::io::{IsTerminal, stdout};
 use std::path::Path;
 use std::sync::Arc;
@@ -79,12 +80,10 @@ fn interruptible() -> Result<Arc<AtomicBool>, Diagnostic> {
 /// Writes the parameters under their checkpoint names and in their checkpoint types.
 pub fn save(plan: &Plan, parameters: Snapshot, path: &Path) -> Result<(), Diagnostic> {
     let values = parameters.tensors();
+    let mut listed = HashSet::new();
     let tensors = plan.params.iter().flat_map(|p| p.tensors());
-    let outputs = tensors.filter(|t| values.contains_key(&t.name)).map(|t| Output {
-        name: t.name,
-        dtype: t.dtype,
-        shape: t.shape,
-    });
+    let tensors = tensors.filter(|t| values.contains_key(&t.name) && listed.insert(t.name.clone()));
+    let outputs = tensors.map(|t| Output { name: t.name, dtype: t.dtype, shape: t.shape });
     weights::write(path, &outputs.collect::<Vec<_>>(), |output, writer| {
         values.get(&output.name).map_or(Ok(()), |(_, values)| writer.write(values))
     })

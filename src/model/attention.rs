@@ -3,6 +3,7 @@
 use super::build::Builder;
 use super::names::LayerNames;
 use super::parameter::{Init, ParamId};
+use super::slice::Joint;
 use crate::recipe::{self, Bias, Gate, QkNorm};
 
 /// Attention: its norm, projections to queries, keys and values and back, and what else its fields ask for.
@@ -108,11 +109,13 @@ impl Builder<'_> {
             None => {
                 let bias = a.bias != Bias::None;
                 let (key, value) = (a.kv_heads * a.head_dim, a.kv_heads * a.value_dim);
-                Projections::Direct {
-                    q: self.linear(names, (&n.q, &n.q_bias), [query, hidden], bias),
-                    k: self.linear(names, (&n.k, &n.k_bias), [key, hidden], bias),
-                    v: self.linear(names, (&n.v, &n.v_bias), [value, hidden], bias),
-                }
+                let q = self.linear(names, (&n.q, &n.q_bias), [query, hidden], bias);
+                let k = self.linear(names, (&n.k, &n.k_bias), [key, hidden], bias);
+                let v = self.linear(names, (&n.v, &n.v_bias), [value, hidden], bias);
+                self.join(&[q, k, v].map(|linear| linear.weight), Joint::default());
+                let biases: Vec<_> = [q, k, v].into_iter().filter_map(|linear| linear.bias).collect();
+                self.join(&biases, Joint::default());
+                Projections::Direct { q, k, v }
             }
             Some(latent) => Projections::Latent {
                 q: match latent.q_rank {

@@ -2,7 +2,8 @@
 
 use super::attention::AttentionModule;
 use super::names::LayerNames;
-use super::parameter::{Init, ParamId, Parameter, Part};
+use super::parameter::{Aside, Init, ParamId, Parameter, Part};
+use super::slice::{Joint, Slice};
 use crate::base::DType;
 use crate::recipe;
 
@@ -23,6 +24,7 @@ pub struct Model {
     /// The embedding itself where the two are tied.
     pub head: ParamId,
     pub mtp: Vec<MtpModule>,
+    pub aside: Aside,
 }
 
 /// A decoder layer: `h += attention(norm(h)); h += ffn(norm(h))`, with a further norm around each half where the model
@@ -144,6 +146,10 @@ impl Model {
             final_norm,
             head,
             mtp,
+            aside: Aside {
+                tied_head: model.tie_embeddings.then(|| names.head.clone()),
+                ignored: names.ignored.values().cloned().collect(),
+            },
         }
     }
 
@@ -174,7 +180,29 @@ impl Builder<'_> {
 
     fn tensor(&mut self, name: String, shape: Vec<u64>, dtype: DType, part: Part) -> ParamId {
         let init = Init::Normal { std: self.model.init_std };
-        self.add(Parameter { name, shape, dtype, part, trainable: true, init })
+        self.add(Parameter { name, shape, dtype, part, trainable: true, init, slice: None })
+    }
+
+    /// Says how a checkpoint lays out the parameters that it keeps in one tensor: those of `ids`, in the order of its rows,
+    /// that have the same name.
+    pub fn join(&mut self, ids: &[ParamId], joint: Joint) {
+        let at = |id: &ParamId| id.0 as usize;
+        let same = |a: &ParamId, b: &ParamId| self.params[at(a)].name == self.params[at(b)].name;
+        for same in ids.chunk_by(same).collect::<Vec<_>>() {
+            let parameters: Vec<&Parameter> = same.iter().map(|id| &self.params[at(id)]).collect();
+            for (id, slice) in same.iter().zip(Slice::joint(&parameters, joint)) {
+                self.params[at(id)].slice = slice;
+            }
+        }
+    }
+
+    /// [`Builder::join`] for a gate and an up projection.
+    fn join_gate_up(&mut self, [gate, up]: [ParamId; 2], order: recipe::GateUp, joint: Joint) {
+        match order {
+            recipe::GateUp::GateFirst => self.join(&[gate, up], joint),
+            recipe::GateUp::UpFirst => self.join(&[up, gate], joint),
+            recipe::GateUp::Interleaved => self.join(&[gate, up], Joint { interleaved: true, ..joint }),
+        }
     }
 
     pub fn matrix(&mut self, name: String, shape: [u64; 2]) -> ParamId {
@@ -192,7 +220,7 @@ impl Builder<'_> {
 
     pub fn vector(&mut self, name: String, size: u64, init: Init) -> ParamId {
         let (dtype, part) = (self.dtype, self.part);
-        self.add(Parameter { name, shape: vec![size], dtype, part, trainable: true, init })
+        self.add(Parameter { name, shape: vec![size], dtype, part, trainable: true, init, slice: None })
     }
 
     fn norm_behind(&mut self, name: String) -> Option<ParamId> {
@@ -201,7 +229,7 @@ impl Builder<'_> {
 
     fn bias(&mut self, name: String, shape: &[u64], dtype: DType, part: Part) -> ParamId {
         let (shape, init) = (shape.to_vec(), Init::Constant(0.0));
-        self.add(Parameter { name, shape, dtype, part, trainable: true, init })
+        self.add(Parameter { name, shape, dtype, part, trainable: true, init, slice: None })
     }
 
     fn layer(&mut self, i: u64, attention: &recipe::Attention, ffn: &recipe::Ffn) -> LayerModule {
@@ -213,7 +241,7 @@ impl Builder<'_> {
         let ffn = match ffn {
             recipe::Ffn::Dense(mlp) => {
                 let biases = [&n.gate_bias, &n.up_bias, &n.down_bias];
-                FfnModule::Dense(self.mlp(&names, mlp, [&n.gate, &n.up, &n.down], biases))
+                FfnModule::Dense(self.mlp(&names, mlp, [&n.gate, &n.up, &n.down], biases, n.gate_up))
             }
             recipe::Ffn::Moe(moe) => FfnModule::Moe(self.moe(&names, moe)),
         };
@@ -227,18 +255,18 @@ impl Builder<'_> {
         mlp: &recipe::Mlp,
         [gate, up, down]: [&String; 3],
         biases: [&String; 3],
+        order: recipe::GateUp,
     ) -> MlpModule {
         let hidden = self.model.hidden;
-        MlpModule {
-            gate: self.matrix(names.of(gate), [mlp.inner, hidden]),
-            up: self.matrix(names.of(up), [mlp.inner, hidden]),
-            down: self.matrix(names.of(down), [hidden, mlp.inner]),
-            bias: mlp.bias.then(|| {
-                let [gate, up, down] = biases.map(|name| names.of(name));
-                self.biases([gate, up, down], &[], mlp.inner, self.part)
-            }),
-            config: mlp.clone(),
-        }
+        let [gate, up] = [gate, up].map(|name| self.matrix(names.of(name), [mlp.inner, hidden]));
+        self.join_gate_up([gate, up], order, Joint::default());
+        let down = self.matrix(names.of(down), [hidden, mlp.inner]);
+        let bias = mlp.bias.then(|| {
+            let biases = self.biases(biases.map(|name| names.of(name)), &[], mlp.inner, self.part);
+            self.join_gate_up([biases.gate, biases.up], order, Joint::default());
+            biases
+        });
+        MlpModule { gate, up, down, bias, config: mlp.clone() }
     }
 
     /// Biases of the three projections, one of each for each of the `experts` where there are some.
@@ -253,37 +281,45 @@ impl Builder<'_> {
         let (hidden, part) = (self.model.hidden, self.part);
         let experts = if part == Part::Mtp { Part::Mtp } else { Part::Experts };
         let precision = moe.router.precision;
-        let wide = vec![moe.experts, moe.inner, hidden];
+        let router = self.tensor(names.of(&n.router), vec![moe.experts, hidden], precision, part);
+        let bias = moe.router.bias.then(|| {
+            self.add(Parameter {
+                name: names.of(&n.bias),
+                shape: vec![moe.experts],
+                dtype: precision,
+                part,
+                trainable: false,
+                init: Init::Constant(0.0),
+                slice: None,
+            })
+        });
+        let [wide, narrow] = [[moe.inner, hidden], [hidden, moe.inner]];
+        let [gate, up, down] =
+            [(&n.gate, wide), (&n.up, wide), (&n.down, narrow)].map(|(name, [out, inner])| {
+                self.tensor(names.expert(name), vec![moe.experts, out, inner], self.dtype, experts)
+            });
+        let transposed = n.layout == recipe::Layout::Transposed;
+        let joint = Joint { experts: true, transposed, interleaved: false };
+        self.join_gate_up([gate, up], n.gate_up, joint);
+        self.join(&[down], joint);
         MoeModule {
-            router: self.tensor(names.of(&n.router), vec![moe.experts, hidden], precision, part),
+            router,
             logit_bias: (moe.router.logit_bias)
                 .then(|| self.bias(names.of(&n.logit_bias), &[moe.experts], precision, part)),
-            bias: moe.router.bias.then(|| {
-                self.add(Parameter {
-                    name: names.of(&n.bias),
-                    shape: vec![moe.experts],
-                    dtype: precision,
-                    part,
-                    trainable: false,
-                    init: Init::Constant(0.0),
-                })
-            }),
-            gate: self.tensor(names.expert(&n.gate), wide.clone(), self.dtype, experts),
-            up: self.tensor(names.expert(&n.up), wide, self.dtype, experts),
-            down: self.tensor(
-                names.expert(&n.down),
-                vec![moe.experts, hidden, moe.inner],
-                self.dtype,
-                experts,
-            ),
+            bias,
+            gate,
+            up,
+            down,
             biases: moe.bias.then(|| {
                 let biases = [&n.gate_bias, &n.up_bias, &n.down_bias].map(|name| names.expert(name));
-                self.biases(biases, &[moe.experts], moe.inner, experts)
+                let biases = self.biases(biases, &[moe.experts], moe.inner, experts);
+                self.join_gate_up([biases.gate, biases.up], n.gate_up, joint);
+                biases
             }),
             shared: moe.shared.as_ref().map(|shared| {
                 let biases = [&n.shared_gate_bias, &n.shared_up_bias, &n.shared_down_bias];
                 let weights = [&n.shared_gate, &n.shared_up, &n.shared_down];
-                self.mlp(names, shared, weights, biases)
+                self.mlp(names, shared, weights, biases, n.gate_up)
             }),
             shared_router: (moe.shared_gate && moe.shared.is_some())
                 .then(|| self.matrix(names.of(&n.shared_router), [1, hidden])),

@@ -26,7 +26,9 @@ impl Model {
     pub fn counts(&self) -> Counts {
         let mut counts = Counts { total: 0, active: 0, experts: 0, mtp: 0, tensors: 0, mtp_tensors: 0 };
         for p in &self.params {
-            let tensors = if p.name.contains("{e}") { p.shape[0] } else { 1 };
+            // A tensor that several share counts for the one it begins with.
+            let begins = p.slice.as_ref().is_none_or(|slice| slice.offset == 0);
+            let tensors = if begins { p.per_expert().unwrap_or(1) } else { 0 };
             match p.part {
                 Part::Mtp => {
                     counts.mtp += p.elements();

@@ -8,8 +8,10 @@ mod build;
 mod count;
 mod names;
 mod parameter;
+mod slice;
 
 pub use attention::{AttentionModule, Linear, LowRank, Projections, Query};
 pub use build::{Biases, FfnModule, LayerModule, MlpModule, Model, MoeModule, MtpModule};
 pub use count::Counts;
-pub use parameter::{CheckpointTensor, Init, ParamId, Parameter, Part};
+pub use parameter::{Aside, CheckpointTensor, Init, ParamId, Parameter, Part};
+pub use slice::{Joint, Slice};

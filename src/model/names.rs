@@ -18,10 +18,10 @@ impl<'a> LayerNames<'a> {
         format!("{}.{name}", self.prefix)
     }
 
-    /// The whole name of a routed expert tensor: stacked checkpoints have no `{e}`.
+    /// The whole name of a routed expert tensor: experts in one tensor have no `{e}`.
     pub fn expert(&self, name: &str) -> String {
         match self.names.moe.layout {
-            Layout::Stacked => self.of(&name.replace(".{e}", "")),
+            Layout::Stacked | Layout::Transposed => self.of(&name.replace(".{e}", "")),
             Layout::PerExpert => self.of(name),
         }
     }

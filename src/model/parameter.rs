@@ -1,7 +1,10 @@
 //! One parameter of the model and the checkpoint tensors it is stored in.
 
+use super::slice::Slice;
 use crate::base::DType;
+use crate::recipe::Ignored;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Index of a parameter in [`Model::params`](super::Model::params).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -35,7 +38,7 @@ pub enum Part {
 /// A parameter on the meta device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// Checkpoint name; with `{e}` in it where a checkpoint holds one tensor an expert.
+    /// Name of the checkpoint's tensor; with `{e}` in it where a checkpoint holds one tensor an expert.
     pub name: String,
     /// Routed experts are stacked: `[experts, out, in]`, whatever the layout of the checkpoint.
     pub shape: Vec<u64>,
@@ -45,16 +48,29 @@ pub struct Parameter {
     /// `false` for what the optimizer never touches, such as the router's selection bias.
     pub trainable: bool,
     pub init: Init,
+    /// The part of the tensor that it is, where that is not all of it in this order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Slice>,
 }
 
-/// A tensor of the checkpoint that holds a parameter or one expert of it.
+/// A tensor of the checkpoint that holds a parameter or one expert of it, alone or beside other parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointTensor {
     pub name: String,
+    /// Shape in the checkpoint.
     pub shape: Vec<u64>,
     pub dtype: DType,
-    /// Where the tensor's first element lies in the flattened parameter.
-    pub offset: u64,
+    /// Elements of the flattened parameter that lie in it; [`Parameter::lines`] says where.
+    pub elements: Range<u64>,
+}
+
+/// Tensors of a checkpoint beside those of the parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Aside {
+    /// The name of a copy of the embedding, where the head is the embedding: it may be there.
+    pub tied_head: Option<String>,
+    /// What is left alone: patterns and reasons.
+    pub ignored: Vec<Ignored>,
 }
 
 impl Parameter {
@@ -68,16 +84,42 @@ impl Parameter {
         matches!(self.init, Init::Normal { .. })
     }
 
+    /// The number of tensors that the checkpoint holds it in, where every expert has its own.
+    pub fn per_expert(&self) -> Option<u64> {
+        self.shape.first().copied().filter(|_| self.name.contains("{e}"))
+    }
+
+    /// The shape of what one tensor holds of it.
+    pub fn part_shape(&self) -> &[u64] {
+        &self.shape[usize::from(self.per_expert().is_some())..]
+    }
+
+    /// The shape of one of its tensors.
+    pub fn tensor_shape(&self) -> &[u64] {
+        self.slice.as_ref().map_or(self.part_shape(), |slice| &slice.shape)
+    }
+
+    /// Name of its tensor number `expert`.
+    pub fn tensor_name(&self, expert: u64) -> String {
+        self.name.replace("{e}", &expert.to_string())
+    }
+
     /// The checkpoint tensors that hold this parameter, in the order of its elements.
     pub fn tensors(&self) -> impl Iterator<Item = CheckpointTensor> + '_ {
-        let split = self.name.contains("{e}");
-        let (count, shape) = if split { (self.shape[0], &self.shape[1..]) } else { (1, &self.shape[..]) };
-        let elements: u64 = shape.iter().product();
-        (0..count).map(move |e| CheckpointTensor {
-            name: if split { self.name.replace("{e}", &e.to_string()) } else { self.name.clone() },
-            shape: shape.to_vec(),
+        let elements: u64 = self.part_shape().iter().product();
+        (0..self.per_expert().unwrap_or(1)).map(move |e| CheckpointTensor {
+            name: self.tensor_name(e),
+            shape: self.tensor_shape().to_vec(),
             dtype: self.dtype,
-            offset: e * elements,
+            elements: e * elements..(e + 1) * elements,
         })
+    }
+
+    /// What tells it from all other parameters: its name, and where it begins in a tensor of several.
+    pub fn label(&self) -> String {
+        match &self.slice {
+            Some(slice) => format!("{}[{}..]", self.name, slice.offset),
+            None => self.name.clone(),
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::program::Program;
 use super::time::{Schedule, Time};
 use super::traffic::Traffic;
 use super::workspace;
-use crate::model::{Counts, Model, Parameter};
+use crate::model::{Aside, Counts, Model, Parameter};
 use crate::recipe::{Checkpoint, Cluster, Data, DeviceKind, Parallel, Recipe, Train, Weights};
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,8 @@ pub struct Plan {
     pub train: Train,
     pub checkpoint: Option<Checkpoint>,
     pub weights: Weights,
+    /// What a checkpoint may hold beside the parameters.
+    pub aside: Aside,
     pub params: Vec<Parameter>,
     pub placement: Placement,
     pub program: Program,
@@ -90,6 +92,7 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
         train: recipe.train.clone(),
         checkpoint: recipe.checkpoint.clone(),
         weights: recipe.model.weights.clone(),
+        aside: model.aside,
         params: model.params,
         placement,
         program,

@@ -1,4 +1,4 @@
-//! What is legal and costs more than it seems: rules on the sizes that come out on one rank.
+//! Rules on what a recipe comes to: parameters that name the same tensor, and what is legal and costs more than it seems.
 
 use super::compile::Plan;
 use super::fit::{Basis, Remedy, remedies};
@@ -18,9 +18,12 @@ const FEW_ROWS: u64 = 16;
 /// Share of a device's memory over which allocators begin to fail.
 const NEARLY_FULL: f64 = 0.92;
 
-/// Warns of shards, messages and products too small to be worth their cost. Nothing is compiled for it.
+/// Refuses names that are given twice; warns of shards, messages and products too small to be worth their cost. Nothing is
+/// compiled for it.
 pub fn check(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
-    shards(recipe, origins, sink);
+    let model = Model::build(&recipe.model, recipe.parallel.precision.params);
+    names(&model, origins, sink);
+    shards(recipe, &model, origins, sink);
     let blocks: BTreeMap<&str, &Moe> = recipe
         .model
         .blocks
@@ -37,12 +40,27 @@ pub fn check(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
     }
 }
 
+/// Every element of a tensor belongs to one parameter.
+fn names(model: &Model, origins: &Origins, sink: &mut Sink) {
+    let mut filled: BTreeMap<&str, u64> = BTreeMap::new();
+    let twice = model.params.iter().find(|p| {
+        let held = filled.entry(&p.name).or_default();
+        *held += p.part_shape().iter().product::<u64>();
+        *held > p.tensor_shape().iter().product()
+    });
+    let Some(parameter) = twice else { return };
+    let message = format!("two parameters of the model are named `{}`", parameter.name);
+    let problem = Diagnostic::error("step::model::names_twice", message)
+        .label(origins.nearest("model.names"), "their names are the same")
+        .help("only `q`, `k` and `v`, or `gate` and `up`, may share a tensor by having the same name");
+    sink.push(problem);
+}
+
 /// Shards so small, unit by unit on average, that gathering them is all latency.
-fn shards(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
+fn shards(recipe: &Recipe, model: &Model, origins: &Origins, sink: &mut Sink) {
     let dtype = recipe.parallel.precision.params;
-    let model = Model::build(&recipe.model, dtype);
     let mesh = Mesh::new(&recipe.parallel, recipe.cluster.devices());
-    let placement = Placement::new(&model, &mesh);
+    let placement = Placement::new(model, &mesh);
     for (axis, key, tp) in [(Axis::Fsdp, "fsdp", recipe.parallel.tp), (Axis::EpFsdp, "ep_fsdp", 1)] {
         let ranks = mesh.size(axis);
         let units: Vec<&Unit> = placement.units.iter().filter(|unit| unit.axis == axis).collect();

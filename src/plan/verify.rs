@@ -14,7 +14,7 @@ use super::shapes;
 use super::workspace;
 use crate::base::DType;
 use crate::diag::Diagnostic;
-use crate::model::ParamId;
+use crate::model::{ParamId, Parameter};
 use crate::recipe::DeviceKind;
 use std::collections::{BTreeMap, HashSet};
 
@@ -89,8 +89,13 @@ fn mesh(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Units are made of their parameters, one behind the other, and cut into equal shards; frozen parameters have buffers.
+/// Parameters lie inside of their tensors; units are made of their parameters, one behind the other, and cut into equal
+/// shards; frozen parameters have buffers.
 fn placement(plan: &Plan) -> Result<(), String> {
+    let outside = |p: &&Parameter| p.slice.as_ref().is_some_and(|slice| !slice.fits(p.part_shape()));
+    if let Some(parameter) = plan.params.iter().find(outside) {
+        return Err(format!("`{}` reaches outside of its tensor", parameter.name));
+    }
     let elements = |param: ParamId| {
         let shape = &plan.params[param.0 as usize].shape;
         shape.iter().try_fold(1u64, |n, side| n.checked_mul(*side)).ok_or("a parameter has too many elements")

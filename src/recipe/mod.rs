@@ -56,7 +56,7 @@ pub use schema::model::{
     LongRopeScaling, Mlp, Model, Moe, Mtp, MtpHead, Norm, QkNorm, Rope, RopeStyle, Router, Scaling, Score,
     Weights, YarnScaling,
 };
-pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Names};
+pub use schema::names::{AttentionNames, GateUp, Ignored, Layout, MlpNames, MoeNames, MtpNames, Names};
 pub use schema::parallel::{CpKind, Offload, Parallel, Precision, Recompute};
 pub use schema::recipe::Recipe;
 pub use schema::train::{AdamW, Checkpoint, Constant, Cosine, Muon, Optimizer, Schedule, Stage, Train};

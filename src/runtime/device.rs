@@ -34,6 +34,9 @@ impl Scalars {
     }
 }
 
+/// Writes elements of a buffer: the number of the first one, and room for them.
+pub type Fill<'a> = dyn FnMut(u64, &mut [f32]) -> Result<(), Diagnostic> + 'a;
+
 /// Memory with the plan's layout and the operations of the instruction set.
 pub trait Device {
     /// Copies the sequences of a micro batch to where the program expects them.
@@ -45,8 +48,11 @@ pub trait Device {
     /// What went wrong on this rank or, in a collective, on any rank.
     fn run(&mut self, op: &Op, scalars: &mut Scalars) -> Result<(), Diagnostic>;
 
-    /// Copies numbers into a persistent buffer.
-    fn write(&mut self, view: View, values: &[f32]);
+    /// Lets `fill` write the elements of a persistent buffer, in one or in several parts.
+    ///
+    /// # Errors
+    /// Those of `fill`.
+    fn fill(&mut self, view: View, fill: &mut Fill) -> Result<(), Diagnostic>;
 
     /// Copies numbers out of a persistent buffer.
     fn read(&self, view: View) -> Vec<f32>;

@@ -2,10 +2,12 @@
 
 use super::device::Device;
 use super::init::initialise;
+use crate::base::Line;
 use crate::diag::Diagnostic;
 use crate::model::{ParamId, Parameter};
 use crate::plan::{Axis, Category, Plan, Unit, View};
 use crate::weights::Folder;
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// Where parameters come from.
@@ -16,22 +18,21 @@ pub enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// Writes elements `range` of the flattened parameter to `out`.
-    fn read(&self, parameter: &Parameter, range: Range<u64>, out: &mut [f32]) -> Result<(), Diagnostic> {
-        match self {
-            Origin::Scratch { seed } => initialise(parameter, *seed, range, out),
-            Origin::Checkpoint(folder) => {
-                for tensor in parameter.tensors() {
-                    let end = tensor.offset + tensor.shape.iter().product::<u64>();
-                    let (from, to) = (range.start.max(tensor.offset), range.end.min(end));
-                    if from < to {
-                        let out = &mut out[(from - range.start) as usize..(to - range.start) as usize];
-                        folder.read_elements(&tensor.name, from - tensor.offset..to - tensor.offset, out)?;
-                    }
-                }
+    /// Writes elements `range` of the flattened parameter to `out`, and says how many bytes of files that took.
+    fn read(&self, parameter: &Parameter, range: Range<u64>, out: &mut [f32]) -> Result<u64, Diagnostic> {
+        let folder = match self {
+            Origin::Scratch { seed } => {
+                initialise(parameter, *seed, range, out);
+                return Ok(0);
             }
-        }
-        Ok(())
+            Origin::Checkpoint(folder) => folder,
+        };
+        let lines: Vec<(u64, Line)> = parameter.lines(range.clone()).collect();
+        let tensors = lines.chunk_by(|a, b| a.0 == b.0).map(|same| {
+            let lines: Vec<Line> = same.iter().map(|(_, line)| *line).collect();
+            folder.reader(&parameter.tensor_name(same[0].0))?.read(&lines, range.start, out)
+        });
+        tensors.sum()
     }
 }
 
@@ -74,44 +75,55 @@ pub fn shards(plan: &Plan, category: Category) -> impl Iterator<Item = (&Unit, V
     plan.placement.units.iter().zip(shards)
 }
 
-/// Fills parameters and frozen parameters of `rank`.
+/// Fills parameters and frozen parameters of `rank`, and says how many bytes of files that took.
 ///
 /// # Errors
 /// What the checkpoint's reader reports.
-pub fn fill(plan: &Plan, rank: u64, device: &mut dyn Device, origin: Origin) -> Result<(), Diagnostic> {
-    let params = &plan.params;
+pub fn fill(plan: &Plan, rank: u64, device: &mut dyn Device, origin: Origin) -> Result<u64, Diagnostic> {
+    let mut bytes = 0;
     for (unit, view) in shards(plan, Category::Parameters) {
         for piece in pieces(plan, unit, rank) {
-            let parameter = &params[piece.param.0 as usize];
-            stream(device, View { offset: piece.offset, ..view }, parameter, piece.elements, origin)?;
+            let view = View { offset: piece.offset, cols: piece.elements.end - piece.elements.start, ..view };
+            bytes += load(device, view, &plan.params[piece.param.0 as usize], piece.elements, origin)?;
         }
     }
     for (&id, view) in plan.placement.frozen.iter().zip(&plan.program.frozen) {
-        let parameter = &params[id.0 as usize];
-        stream(device, *view, parameter, 0..parameter.elements(), origin)?;
+        let parameter = &plan.params[id.0 as usize];
+        bytes += load(device, *view, parameter, 0..parameter.elements(), origin)?;
     }
-    Ok(())
+    Ok(bytes)
 }
 
-/// Elements that pass through host memory at a time.
-const CHUNK: u64 = 1 << 16;
+/// Elements that a thread loads at a time: many enough that transposed matrices are read in long lines.
+const CHUNK: usize = 1 << 22;
+/// Vectors and routers are searched for values that are no numbers: few elements, and one of them spoils everything.
+const SEARCHED: u64 = 1 << 20;
 
-/// Copies elements `range` of a parameter to where `view` begins, a chunk at a time.
-fn stream(
+/// Loads elements `range` of a parameter into `view`.
+fn load(
     device: &mut dyn Device,
     view: View,
     parameter: &Parameter,
     range: Range<u64>,
     origin: Origin,
-) -> Result<(), Diagnostic> {
-    let mut values = vec![0.0; CHUNK.min(range.end - range.start) as usize];
-    let mut start = range.start;
-    while start < range.end {
-        let end = range.end.min(start + CHUNK);
-        let values = &mut values[..(end - start) as usize];
-        origin.read(parameter, start..end, values)?;
-        device.write(View { offset: view.offset + start - range.start, cols: end - start, ..view }, values);
-        start = end;
-    }
-    Ok(())
+) -> Result<u64, Diagnostic> {
+    let mut bytes = 0;
+    device.fill(view, &mut |first, out| {
+        let first = range.start + first;
+        let chunks = out.par_chunks_mut(CHUNK).enumerate().map(|(i, out)| {
+            let first = first + (i * CHUNK) as u64;
+            origin.read(parameter, first..first + out.len() as u64, out)
+        });
+        bytes += chunks.sum::<Result<u64, _>>()?;
+        let searched: &[f32] = if parameter.elements() <= SEARCHED { out } else { &[] };
+        let found = searched.iter().position(|x| !x.is_finite());
+        found.map_or(Ok(()), |at| Err(not_finite(parameter, first + at as u64, searched[at])))
+    })?;
+    Ok(bytes)
+}
+
+fn not_finite(parameter: &Parameter, element: u64, value: f32) -> Diagnostic {
+    let message = format!("element {element} of `{}` is {value} in the checkpoint", parameter.label());
+    Diagnostic::error("step::weights::nan", message)
+        .help("the checkpoint is damaged, or of a training that had failed: take an earlier one")
 }

@@ -1,6 +1,6 @@
 //! Parameters of a model that is trained from scratch.
 //!
-//! An element's value depends on the seed, the parameter's name and the element's index alone, so every way of dividing
+//! An element's value depends on the seed, the parameter's label and the element's index alone, so every way of dividing
 //! a model over ranks starts from the same numbers.
 
 use crate::base::hash::fnv1a;
@@ -17,7 +17,7 @@ pub fn initialise(parameter: &Parameter, seed: u64, range: Range<u64>, out: &mut
     match parameter.init {
         Init::Constant(value) => out.fill(value as f32),
         Init::Normal { std } => {
-            let key = mix(seed ^ fnv1a(&parameter.name));
+            let key = mix(seed ^ fnv1a(&parameter.label()));
             out.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, out)| {
                 let first = range.start + (chunk * CHUNK) as u64;
                 for (index, out) in (first..).zip(out) {
@@ -61,6 +61,7 @@ mod tests {
             part: Part::Body,
             trainable: true,
             init: Init::Normal { std: 0.02 },
+            slice: None,
         }
     }
 

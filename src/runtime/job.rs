@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
+use std::time::Instant;
 
 /// Gives every rank the sequences it asks for by number.
 pub trait Feed: Sync {
@@ -47,14 +48,24 @@ pub struct StepReport {
     pub last: bool,
 }
 
+/// What filling a rank's shard took.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Loaded {
+    /// Bytes read of the checkpoint.
+    pub bytes: u64,
+    pub seconds: f64,
+}
+
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// Steps that were applied.
     pub steps: u64,
     /// Bytes set aside for the rank that needs most, and the most that any rank used.
     pub reserved: u64,
     pub used: u64,
+    /// What every rank took from the checkpoint.
+    pub loaded: Vec<Loaded>,
 }
 
 /// A run of a plan on this machine.
@@ -87,18 +98,19 @@ impl Job<'_> {
                         let _ = sender.send(done);
                     }
                     if done.last {
-                        return Ok((done.step, rank.memory()));
+                        return Ok((done.step, rank.memory(), rank.loaded()));
                     }
                 }
-                Ok((0, rank.memory()))
+                Ok((0, rank.memory(), rank.loaded()))
             },
             // Ends when the last rank has ended, however it did.
             |receiver| receiver.iter().for_each(|done| report(&done)),
         )
         .map(|ends| Outcome {
             steps: ends[0].0,
-            reserved: ends.iter().map(|(_, memory)| memory.0).max().unwrap_or(0),
-            used: ends.iter().map(|(_, memory)| memory.1).max().unwrap_or(0),
+            reserved: ends.iter().map(|(_, memory, _)| memory.0).max().unwrap_or(0),
+            used: ends.iter().map(|(_, memory, _)| memory.1).max().unwrap_or(0),
+            loaded: ends.into_iter().map(|(.., loaded)| loaded).collect(),
         })
     }
 
@@ -119,8 +131,10 @@ impl Job<'_> {
         let one = |comm: Box<dyn Communicator>, sender: Sender<StepReport>| {
             let number = u64::from(comm.rank());
             let mut device = Cpu::new(Arc::clone(&self.plan), comm)?;
-            fill(&self.plan, number, &mut device, origin)?;
-            work(Rank::new(Arc::clone(&self.plan), number, Box::new(device)), &sender)
+            let started = Instant::now();
+            let bytes = fill(&self.plan, number, &mut device, origin)?;
+            let loaded = Loaded { bytes, seconds: started.elapsed().as_secs_f64() };
+            work(Rank::new(Arc::clone(&self.plan), number, Box::new(device), loaded), &sender)
         };
         let one = &one;
         let (sender, receiver) = mpsc::channel();
@@ -165,6 +179,19 @@ fn panicked() -> Diagnostic {
         .help("please report it together with the recipe")
 }
 
+/// A job that trains nothing: all threads of the machine, and a feed only if `work` asks for one.
+fn on_every_rank<T: Send>(
+    plan: Arc<Plan>,
+    feed: &dyn Feed,
+    weights: Option<&Folder>,
+    work: impl Fn(Rank) -> Result<T, Diagnostic> + Sync,
+) -> Result<Vec<T>, Diagnostic> {
+    let stop = AtomicBool::new(false);
+    let threads = thread::available_parallelism().map_or(1, |n| n.get());
+    let job = Job { plan, feed, weights, threads, stop: &stop, inspect: &|_, _| {} };
+    job.on_every_rank(|rank, _| work(rank), drop)
+}
+
 /// The logits `[tokens, vocab]` that every rank computes for its first micro batch, from a plan that goes forward only.
 ///
 /// # Errors
@@ -174,13 +201,23 @@ pub fn forward(
     feed: &dyn Feed,
     weights: Option<&Folder>,
 ) -> Result<Vec<Vec<f32>>, Diagnostic> {
-    let stop = AtomicBool::new(false);
     let logits = plan.program.logits;
-    let threads = thread::available_parallelism().map_or(1, |n| n.get());
-    let job = Job { plan, feed, weights, threads, stop: &stop, inspect: &|_, _| {} };
-    let work = |mut rank: Rank, _: &Sender<StepReport>| {
-        rank.forward(job.feed)?;
+    on_every_rank(plan, feed, weights, |mut rank| {
+        rank.forward(feed)?;
         Ok(logits.map(|view| rank.read(view)).unwrap_or_default())
-    };
-    job.on_every_rank(work, drop)
+    })
+}
+
+/// Loads every rank's shard and nothing else.
+///
+/// # Errors
+/// As [`Job::run`].
+pub fn load(plan: Arc<Plan>, weights: &Folder) -> Result<Vec<Loaded>, Diagnostic> {
+    struct Nothing;
+    impl Feed for Nothing {
+        fn sequence(&self, _: u64, _: u64) -> Result<Arc<Sequence>, Diagnostic> {
+            Err(Diagnostic::error("step::runtime::internal", "loading needs no text"))
+        }
+    }
+    on_every_rank(plan, &Nothing, Some(weights), |rank| Ok(rank.loaded()))
 }

@@ -15,8 +15,8 @@ mod schedule;
 mod snapshot;
 
 pub use cpu::Cpu;
-pub use device::{Device, Scalars};
-pub use job::{Feed, Job, Outcome, StepReport, forward};
+pub use device::{Device, Fill, Scalars};
+pub use job::{Feed, Job, Loaded, Outcome, StepReport, forward, load};
 pub use rank::Rank;
 pub use schedule::learning_rate;
 pub use snapshot::{Kind, Snapshot};

@@ -64,10 +64,14 @@ impl Snapshot {
             if values.is_empty() {
                 continue;
             }
-            for tensor in parameter.tensors() {
+            let mut lines = parameter.lines(0..values.len() as u64).peekable();
+            for (number, tensor) in (0..).zip(parameter.tensors()) {
                 let elements = tensor.shape.iter().product::<u64>() as usize;
-                let at = tensor.offset as usize;
-                tensors.insert(tensor.name, (tensor.shape, values[at..at + elements].to_vec()));
+                let fresh = || (tensor.shape, vec![0.0; elements]);
+                let (_, out): &mut (_, Vec<f32>) = tensors.entry(tensor.name).or_insert_with(fresh);
+                while let Some((_, line)) = lines.next_if(|(tensor, _)| *tensor == number) {
+                    line.pairs().for_each(|(at, from)| out[at] = values[from]);
+                }
             }
         }
         tensors

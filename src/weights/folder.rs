@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -28,7 +27,6 @@ pub struct TensorInfo {
 pub struct Folder {
     pub(super) files: Vec<(PathBuf, File)>,
     tensors: BTreeMap<String, TensorInfo>,
-    pub(super) bytes_read: AtomicU64,
 }
 
 /// The part of an index that matters.
@@ -38,14 +36,13 @@ struct Index {
 }
 
 impl Folder {
-    /// Opens a checkpoint: a folder that holds `model.safetensors` or an index of shards, or one file. The
-    /// headers of all files are read and checked, the data is not.
+    /// Opens a checkpoint: a folder that holds `model.safetensors`, an index of shards or shards without one
+    /// (`model-*.safetensors`), or one file. The headers of all files are read and checked, the data is not.
     ///
     /// # Errors
     /// Missing, truncated and foreign files; an index and files that disagree.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
-        let mut folder =
-            Folder { files: Vec::new(), tensors: BTreeMap::new(), bytes_read: AtomicU64::new(0) };
+        let mut folder = Folder { files: Vec::new(), tensors: BTreeMap::new() };
         if !path.is_dir() {
             folder.add(path.to_owned())?;
         } else if path.join(INDEX).is_file() {
@@ -53,9 +50,20 @@ impl Folder {
         } else if path.join(SINGLE).is_file() {
             folder.add(path.join(SINGLE))?;
         } else {
-            return Err(no_checkpoint(path));
+            let shards = files(path).into_iter().filter(|name| name.starts_with("model-"));
+            let shards: Vec<PathBuf> = shards.map(|name| path.join(name)).collect();
+            if shards.is_empty() {
+                return Err(no_checkpoint(path));
+            }
+            shards.into_iter().try_for_each(|shard| folder.add(shard))?;
         }
         Ok(folder)
+    }
+
+    /// The name of the file that a tensor lies in.
+    pub fn file_of(&self, name: &str) -> Option<String> {
+        let (path, _) = &self.files[self.tensor(name)?.file];
+        path.file_name().map(|file| file.to_string_lossy().into_owned())
     }
 
     /// Where the tensor of this name lies.
@@ -118,11 +126,15 @@ impl Folder {
         let missing: Vec<&str> =
             shards.iter().copied().filter(|shard| !folder.join(shard).is_file()).collect();
         if let [first, ..] = missing[..] {
-            let count = missing.len();
-            return Err(refuse(format!(
-                "{count} of {} shards are missing, the first is {first}",
-                shards.len()
-            )));
+            let (count, all) = (missing.len(), shards.len());
+            let problem = refuse(format!("{count} of {all} shards are missing, the first is {first}"));
+            return Err(match stale(folder, &weight_map) {
+                Some(others) => problem.help(format!(
+                    "the index is of another download: {others} other files beside it hold all its tensors; delete the \
+                     index, the files are then read without it"
+                )),
+                None => problem,
+            });
         }
         for shard in shards {
             self.add(folder.join(shard))?;
@@ -141,6 +153,24 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// The names of the safetensors files in a folder, sorted.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".safetensors")).collect();
+    names.sort_unstable();
+    names
+}
+
+/// How many files beside an index hold all its tensors although it does not name them.
+fn stale(folder: &Path, listed: &BTreeMap<String, String>) -> Option<usize> {
+    let named: BTreeSet<&String> = listed.values().collect();
+    let others: Vec<String> = files(folder).into_iter().filter(|name| !named.contains(name)).collect();
+    let mut held = Folder { files: Vec::new(), tensors: BTreeMap::new() };
+    others.iter().try_for_each(|name| held.add(folder.join(name))).ok()?;
+    listed.keys().all(|name| held.tensor(name).is_some()).then_some(others.len())
 }
 
 /// What a folder holds instead of a checkpoint, and what to do.

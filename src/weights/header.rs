@@ -22,6 +22,8 @@ const LONGEST: u64 = 100_000_000;
 pub enum Encoding {
     /// A type this program reads and writes.
     Known(DType),
+    /// E4M3 without infinities, with a scale a block: see [`float8`](super::float8).
+    Float8,
     /// Another type of the format: its name and the bytes of an element.
     Other(&'static str, u64),
 }
@@ -34,6 +36,7 @@ impl Encoding {
             Encoding::Known(DType::Bf16) => "BF16",
             Encoding::Known(DType::F16) => "F16",
             Encoding::Known(DType::I32) => "I32",
+            Encoding::Float8 => "F8_E4M3",
             Encoding::Other(word, _) => word,
         }
     }
@@ -42,12 +45,13 @@ impl Encoding {
     pub fn size(self) -> u64 {
         match self {
             Encoding::Known(dtype) => dtype.size(),
+            Encoding::Float8 => 1,
             Encoding::Other(_, size) => size,
         }
     }
 
     fn parse(word: &str) -> Option<Self> {
-        const ALL: [Encoding; 15] = [
+        const ALL: [Encoding; 17] = [
             Encoding::Known(DType::F32),
             Encoding::Known(DType::Bf16),
             Encoding::Known(DType::F16),
@@ -55,7 +59,7 @@ impl Encoding {
             Encoding::Other("BOOL", 1),
             Encoding::Other("U8", 1),
             Encoding::Other("I8", 1),
-            Encoding::Other("F8_E4M3", 1),
+            Encoding::Float8,
             Encoding::Other("F8_E5M2", 1),
             Encoding::Other("I16", 2),
             Encoding::Other("U16", 2),
@@ -63,6 +67,8 @@ impl Encoding {
             Encoding::Other("I64", 8),
             Encoding::Other("U64", 8),
             Encoding::Other("F64", 8),
+            Encoding::Other("C64", 8),
+            Encoding::Other("F8_E8M0", 1),
         ];
         ALL.into_iter().find(|encoding| encoding.word() == word)
     }
@@ -122,7 +128,11 @@ pub(super) fn read(path: &Path, file: &File) -> Result<Vec<Entry>, Diagnostic> {
         }
         if end > size - data {
             let held = size - data;
-            return Err(refuse(format!("its data ends at byte {end}, the file holds {held} bytes of data")));
+            let size = data + end;
+            let what = format!(
+                "its data ends at byte {end}, the file holds {held} bytes of data: it was {size} or longer"
+            );
+            return Err(refuse(what));
         }
         entries.push(Entry { name, encoding, shape: tensor.shape, range: data + begin..data + end });
     }

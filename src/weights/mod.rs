@@ -6,13 +6,17 @@
 //! after the other.
 
 mod audit;
+pub mod float8;
 mod folder;
+mod group;
 mod header;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use audit::{Audit, Needs};
 pub use folder::{Folder, TensorInfo};
 pub use header::Encoding;
+pub use read::Reader;
 pub use write::{Output, TensorWriter, write};

@@ -9,7 +9,7 @@ use stepc::data::Sequence;
 use stepc::model::Part;
 use stepc::plan::{Plan, Task};
 use stepc::runtime::forward;
-use stepc::weights::Folder;
+use stepc::weights::{Folder, Needs};
 
 struct Golden {
     folder: PathBuf,
@@ -140,8 +140,8 @@ fn curve_matches(golden: &Golden, trained: &Trained) {
 fn tensors_match(name: &str) {
     let golden = golden(name);
     let plan = plan(&golden.recipe, None, &[], Task::Train);
-    let wanted = plan.params.iter().flat_map(|p| p.tensors()).map(|t| (t.name, t.shape));
-    golden.weights.audit(wanted, std::iter::empty()).unwrap();
+    let tensors = plan.params.iter().flat_map(|p| p.tensors()).map(|t| (t.name, t.shape, true));
+    golden.weights.audit(&Needs { tensors: tensors.collect(), ..Needs::default() }).unwrap();
     assert_eq!(plan.counts.total, golden.facts["num_parameters"].as_u64().unwrap());
     let trainable = plan.params.iter().filter(|p| p.trainable && p.part != Part::Mtp);
     let trainable: u64 = trainable.map(|p| p.elements()).sum();

@@ -63,6 +63,16 @@ pages! {
         unwritable
     }
 
+    "`stepc import`, and `stepc new` of a folder"
+    import {
+        family
+        no_config
+        not_json
+        unknown_key
+        unsupported
+        value
+    }
+
     "architectures"
     model {
         bias_frozen
@@ -74,6 +84,7 @@ pages! {
         names_expert
         names_layer
         rope_divisors
+        names_twice
         rope_fraction
         rope_scaling
         router_precision
@@ -85,9 +96,7 @@ pages! {
 
     "`stepc new`"
     new {
-        config
         unknown_model
-        unsupported
     }
 
     "files that are written"
@@ -236,9 +245,12 @@ pages! {
         file
         index
         missing
+        nan
         open
         read
+        rounded
         shape
+        tied
         unused
         write
     }

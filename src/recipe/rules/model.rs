@@ -168,7 +168,7 @@ fn names(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
             let message = format!("`{key} = {name:?}` is the same for every expert");
             (message, "lacks `{e}`", "write `{e}` where the expert stands, or `layout = stacked`")
         } else {
-            let message = format!("`{key} = {name:?}` names single experts, the layout is `stacked`");
+            let message = format!("`{key} = {name:?}` names single experts, the layout is `{}`", moe.layout);
             (message, "has `{e}`", "leave `{e}` out, or write `layout = per_expert`")
         };
         let problem = Diagnostic::error("step::model::names_expert", message)

@@ -1,4 +1,11 @@
-//! How a checkpoint calls its tensors. The defaults are those of Llama and Qwen3-MoE in the Hugging Face layout.
+//! How a checkpoint calls its tensors, and how they hold the parameters. The defaults are those of Llama and Qwen3-MoE in
+//! the Hugging Face layout.
+//!
+//! Projections that are given the same name share a tensor: `q`, `k` and `v`, or `gate` and `up`.
+
+use crate::recipe::forms::Named;
+use crate::recipe::schema::Title;
+use indexmap::IndexMap;
 
 block! {
     /// How a checkpoint calls its tensors.
@@ -19,11 +26,24 @@ block! {
         moe: MoeNames,
         /// The layers of multi-token prediction, numbered on behind the others.
         mtp: MtpNames,
+        /// Tensors of the checkpoint that are no part of the model.
+        ignored("ignore"): IndexMap<String, Ignored> as Named<Ignored>,
     }
 }
 
 block! {
-    /// Names in attention, behind the prefix of the layer.
+    /// Tensors of the checkpoint that are left alone. Without it, a tensor that the model does not use is an error.
+    pub struct Ignored("ignore", Title::Name) {
+        /// Their names; `*` stands for any text.
+        tensors: String,
+        /// Why the model does without them.
+        reason: String,
+    }
+}
+
+block! {
+    /// Names in attention, behind the prefix of the layer. `q`, `k` and `v` of one name lie in one tensor, their rows in this
+    /// order.
     pub struct AttentionNames("attention") {
         /// The norm in front of it.
         norm: String = "input_layernorm.weight",
@@ -69,7 +89,7 @@ block! {
 }
 
 block! {
-    /// Names in a dense layer, behind the prefix of the layer.
+    /// Names in a dense layer, behind the prefix of the layer. `gate` and `up` of one name lie in one tensor.
     pub struct MlpNames("mlp") {
         /// The norm in front of it, in layers of experts too.
         norm: String = "post_attention_layernorm.weight",
@@ -87,11 +107,14 @@ block! {
         up_bias: String = "mlp.up_proj.bias",
         /// The bias of the down projection.
         down_bias: String = "mlp.down_proj.bias",
+        /// How the rows of `gate` and `up` lie in a tensor that they share.
+        gate_up: GateUp = gate_first,
     }
 }
 
 block! {
-    /// Names in a layer of experts, behind the prefix of the layer. With `layout = per_expert`, `{e}` is the expert.
+    /// Names in a layer of experts, behind the prefix of the layer. With `layout = per_expert`, `{e}` is the expert. `gate` and
+    /// `up` of one name lie in one tensor.
     pub struct MoeNames("moe") {
         /// The router.
         router: String = "mlp.gate.weight",
@@ -113,6 +136,8 @@ block! {
         down_bias: String = "mlp.experts.{e}.down_proj.bias",
         /// How the experts lie in the file.
         layout: Layout = per_expert,
+        /// How the rows of `gate` and `up` lie in a tensor that they share.
+        gate_up: GateUp = gate_first,
         /// The gate projection of the shared expert.
         shared_gate: String = "mlp.shared_experts.gate_proj.weight",
         /// The up projection of the shared expert.
@@ -135,8 +160,22 @@ words! {
     pub enum Layout {
         /// All in one tensor: [expert, out, in].
         stacked => Stacked,
+        /// All in one tensor, its matrices the other way round: [expert, in, out].
+        transposed => Transposed,
         /// A tensor each.
         per_expert => PerExpert,
+    }
+}
+
+words! {
+    /// How the rows of a gate projection and an up projection lie in a tensor that they share.
+    pub enum GateUp {
+        /// Those of the gate, then those of up.
+        gate_first => GateFirst,
+        /// Those of up, then those of the gate.
+        up_first => UpFirst,
+        /// In turn, beginning with the gate.
+        interleaved => Interleaved,
     }
 }
 

@@ -5,7 +5,7 @@ mod compute;
 mod memory;
 mod widen;
 
-use super::device::{Device, Scalars};
+use super::device::{Device, Fill, Scalars};
 use crate::base::DType;
 use crate::comm::{Communicator, Group, Routing};
 use crate::data::Sequence;
@@ -17,6 +17,9 @@ use memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use widen::Widened;
+
+/// Elements of a half-precision buffer that are filled at a time.
+const FILLED: u64 = 1 << 22;
 
 /// One rank's device.
 pub struct Cpu {
@@ -195,8 +198,19 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn write(&mut self, view: View, values: &[f32]) {
-        self.store_wide(view, values);
+    fn fill(&mut self, view: View, fill: &mut Fill) -> Result<(), Diagnostic> {
+        if !self.dtype(view).is_half() {
+            return fill(0, self.stored_mut(view));
+        }
+        let elements = self.elements(view) as u64;
+        let mut wide = vec![0.0; FILLED.min(elements) as usize];
+        (0..elements).step_by(FILLED as usize).try_for_each(|first| {
+            let cols = FILLED.min(elements - first);
+            let wide = &mut wide[..cols as usize];
+            fill(first, wide)?;
+            self.store_wide(View { offset: view.offset + first, rows: Rows::Fixed(1), cols, ..view }, wide);
+            Ok(())
+        })
     }
 
     fn read(&self, view: View) -> Vec<f32> {

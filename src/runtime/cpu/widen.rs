@@ -74,7 +74,7 @@ impl Cpu {
         self.widened.iter().find(|operand| operand.narrow == view).map_or(view, |operand| operand.wide)
     }
 
-    fn dtype(&self, view: View) -> DType {
+    pub(super) fn dtype(&self, view: View) -> DType {
         self.plan.program.buffer(view.buffer).dtype
     }
 }
