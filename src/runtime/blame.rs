@@ -142,6 +142,6 @@ fn culprit(plan: &Plan, op: &Op, view: View, element: u64, rank: u64) -> Culprit
 /// The checkpoint tensor that holds an element of a parameter.
 fn tensor(plan: &Plan, param: ParamId, element: u64) -> String {
     let parameter = &plan.params[param.0 as usize];
-    let before = parameter.tensors().take_while(|tensor| tensor.offset <= element);
-    before.last().map_or_else(|| parameter.name.clone(), |tensor| tensor.name)
+    let holder = parameter.tensors().find(|tensor| tensor.elements.contains(&element));
+    holder.map_or_else(|| parameter.name.clone(), |tensor| tensor.name)
 }
