@@ -7,7 +7,7 @@ use stepc::comm::{Communicator, local};
 use stepc::data::Sequence;
 use stepc::diag::Diagnostic;
 use stepc::plan::{Axis, BufferId, Category, Plan, Task, View};
-use stepc::runtime::{Cpu, Device, Feed, Job, Rank, StepReport};
+use stepc::runtime::{Cpu, Device, Feed, Job, Loaded, Rank, StepReport};
 
 fn two_ranks() -> Arc<Plan> {
     let set = ["model.weights=scratch", "cluster.devices=2", "parallel.ep=2", "train.micro_batch=1"];
@@ -79,9 +79,13 @@ fn until_it_fails(plan: &Arc<Plan>, poison: &str) -> Vec<(u64, Diagnostic, bool)
             {
                 values[(at - held.start) as usize] = f32::NAN;
             }
-            device.write(view, &values);
+            let mut fill = |from: u64, part: &mut [f32]| {
+                part.copy_from_slice(&values[from as usize..][..part.len()]);
+                Ok(())
+            };
+            device.fill(view, &mut fill).unwrap();
         }
-        let mut rank = Rank::new(Arc::clone(plan), number, Box::new(device));
+        let mut rank = Rank::new(Arc::clone(plan), number, Box::new(device), Loaded::default());
         let feed = Fixed(vec![sequence((0..48).collect())]);
         let bits = |rank: &Rank| -> Vec<u32> {
             views().flat_map(|(_, view)| rank.read(view)).map(f32::to_bits).collect()
