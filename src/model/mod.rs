@@ -3,13 +3,15 @@
 //! Input: the typed model of a recipe. Output: a [`Model`] whose parameters are exactly the tensors of the
 //! checkpoint that the recipe describes. Building it costs microseconds a layer, whatever the size of the tensors.
 
+mod attention;
 mod build;
 mod count;
 mod names;
 mod parameter;
 mod slice;
 
-pub use build::{AttentionModule, FfnModule, LayerModule, MlpModule, Model, MoeModule, MtpModule};
+pub use attention::{AttentionModule, Linear, LowRank, Projections, Query};
+pub use build::{Biases, FfnModule, LayerModule, MlpModule, Model, MoeModule, MtpModule};
 pub use count::Counts;
 pub use parameter::{Aside, CheckpointTensor, Init, ParamId, Parameter, Part};
 pub use slice::{Joint, Slice};

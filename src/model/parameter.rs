@@ -79,9 +79,9 @@ impl Parameter {
         self.shape.iter().product()
     }
 
-    /// Weight decay applies to matrices and not to vectors.
+    /// Weight decay applies to matrices and not to norms and biases, which start the same everywhere.
     pub fn decayed(&self) -> bool {
-        self.shape.len() >= 2
+        matches!(self.init, Init::Normal { .. })
     }
 
     /// The number of tensors that the checkpoint holds it in, where every expert has its own.

@@ -4,7 +4,7 @@
 use super::mesh::Axis;
 use super::placement::UnitId;
 use super::program::{SlotId, View};
-use crate::recipe::Score;
+use crate::recipe::{Activation, RopeStyle, Score};
 use serde::{Deserialize, Serialize};
 
 /// How an operand is used.
@@ -70,11 +70,37 @@ impl Operand for Option<View> {
     }
 }
 
+impl Operand for Option<Sum> {
+    fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View)) {
+        if let Some(sum) = self {
+            sum.visit(access, f);
+        }
+    }
+}
+
 impl Operand for Sum {
     fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View)) {
         let access = if self.mode == Accumulate::Never { access } else { Access::Update };
         f(access, self.view);
     }
+}
+
+/// The heads of an attention operator and how their scores come about.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Heads {
+    /// Of queries.
+    pub queries: u64,
+    /// Of keys and values.
+    pub keys: u64,
+    /// Channels of a query or key, and of a value.
+    pub head_dim: u64,
+    pub value_dim: u64,
+    /// Keys a query sees at most.
+    pub window: Option<u64>,
+    /// Factor on products of queries and keys.
+    pub scale: f64,
+    /// Limit L of a score s: `L · tanh(s / L)`.
+    pub softcap: Option<f64>,
 }
 
 macro_rules! ops {
@@ -86,6 +112,8 @@ macro_rules! ops {
         }
     )*) => {
         /// One operation and its arguments.
+        // The gradient of attention has twice the operands of most others; a program holds thousands of operations.
+        #[allow(clippy::large_enum_variant)]
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub enum Op {
             $($(#[$doc])* $name { $($operand: $operand_type,)* $($($attribute: $type,)*)? },)*
@@ -134,18 +162,20 @@ ops! {
     Comm Combine { Read rows: View, Write out: View; slot: SlotId }
     /// Sums the number of supervised tokens of the step over all ranks: the divisor of loss and gradients.
     Comm CountTokens {}
-    /// Sums the squared gradient norm and the loss over all ranks.
+    /// Sums the squared gradient norm, the loss and the auxiliary loss over all ranks.
     Comm ReduceMetrics {}
 
     // Embedding and loss.
 
-    /// `out[t] = table[ids[t]]`
-    Compute Embedding { Read table: View, Read ids: View, Write out: View }
-    /// `d_table[ids[t]] (+)= dy[t]`
-    Compute EmbeddingGrad { Read dy: View, Read ids: View, Write d_table: Sum }
+    /// `out[t] = scale · table[ids[t]]`
+    Compute Embedding { Read table: View, Read ids: View, Write out: View; scale: f64 }
+    /// `d_table[ids[t]] (+)= scale · dy[t]`
+    Compute EmbeddingGrad { Read dy: View, Read ids: View, Write d_table: Sum; scale: f64 }
+    /// `logits = cap · tanh(logits / cap)`
+    Compute Softcap { Update logits: View; cap: f64 }
     /// Adds `−log softmax(logits)[label]` over the rows to the step's loss and replaces the logits by the gradient of
-    /// the step's mean loss.
-    Compute CrossEntropy { Update logits: View, Read labels: View }
+    /// the step's mean loss; that of the logits before `Softcap` where there was one.
+    Compute CrossEntropy { Update logits: View, Read labels: View; softcap: Option<f64> }
 
     // Dense operators.
 
@@ -163,23 +193,32 @@ ops! {
         Read dy: View, Read x: View, Read rstd: View, Read gamma: View, Write dx: Sum, Write d_gamma: Sum;
         offset: f64
     }
-    /// Rotates the first channels of every head by the token's position, half-split pairs, in place; `inverse` rotates
-    /// back, which is the gradient.
+    /// `y = clip(x, ±limit)`
+    Compute Clip { Read x: View, Write y: View; limit: f64 }
+    /// Gradient of `Clip` in place.
+    Compute ClipGrad { Update dy: View, Read x: View; limit: f64 }
+    /// Rotates channels of every head from number `from` on by the token's position, in place, as many as the tables have;
+    /// `inverse` applies the transpose, which is the gradient.
     Compute RotaryPositionEmbedding {
         Update x: View, Read cos: View, Read sin: View, Read positions: View;
-        heads: u64, head_dim: u64, inverse: bool
+        heads: u64, head_dim: u64, from: u64, style: RopeStyle, inverse: bool
     }
+    /// Keys and values of every head from what their latent was projected to: `k[t, h] = [kv[t, h, ..], rope[t]]` and
+    /// `v[t, h] = kv[t, h, .. last]`.
+    Compute LatentKeyValue { Read kv: View, Read rope: View, Write k: View, Write v: View; heads: u64 }
+    /// Gradients of `LatentKeyValue`; that of `rope` is summed over the heads.
+    Compute LatentKeyValueGrad { Read dk: View, Read dv: View, Write d_kv: View, Write d_rope: View; heads: u64 }
     /// Causal attention inside each document, over the last `window` keys where given; `lse` `[tokens, heads]` is the
-    /// log of the softmax denominator.
+    /// log of the softmax denominator, to which every head adds `exp(sinks[h])`.
     Compute FlashAttentionScore {
-        Read q: View, Read k: View, Read v: View, Write out: View, Write lse: View;
-        heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>
+        Read q: View, Read k: View, Read v: View, Read sinks: Option<View>, Write out: View, Write lse: View;
+        heads: Heads
     }
     /// Gradients of `FlashAttentionScore`.
     Compute FlashAttentionScoreGrad {
-        Read dy: View, Read q: View, Read k: View, Read v: View, Read out: View, Read lse: View,
-        Write dq: View, Write dk: View, Write dv: View;
-        heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>
+        Read dy: View, Read q: View, Read k: View, Read v: View, Read sinks: Option<View>, Read out: View,
+        Read lse: View, Write dq: View, Write dk: View, Write dv: View, Write d_sinks: Option<Sum>;
+        heads: Heads
     }
     /// `y[t, h] = x[t, h] · sigmoid(gate[t, h])`, one gate a head.
     Compute HeadGate { Read x: View, Read gate: View, Write y: View; heads: u64, head_dim: u64 }
@@ -188,29 +227,48 @@ ops! {
         Read dy: View, Read x: View, Read gate: View, Write dx: View, Write d_gate: View;
         heads: u64, head_dim: u64
     }
-    /// `y = scale · min(silu(gate), clamp) · clip(up, ±clamp)`, `scale` a number a row.
-    Compute SwiGlu {
+    /// `y = scale · act(gate, up)`, `scale` a number a row.
+    Compute Glu {
         Read gate: View, Read up: View, Read scale: Option<View>, Write y: View;
-        clamp: Option<f64>
+        act: Activation
     }
-    /// Gradients of `SwiGlu` in place: `gate` and `up` become their gradients, `dy` becomes `y` again.
-    Compute SwiGluGrad {
+    /// Gradients of `Glu` in place: `gate` and `up` become their gradients, `dy` becomes `y` again.
+    Compute GluGrad {
         Update gate: View, Update up: View, Update dy: View, Read scale: Option<View>, Write d_scale: Option<View>;
-        clamp: Option<f64>
+        act: Activation
+    }
+    /// `x += scale · bias`, a row of `bias` for each expert whose rows `counts` counts, one for all without; `scale` a
+    /// number a row.
+    Compute AddBias { Update x: View, Read bias: View, Read counts: Option<View>, Read scale: Option<View> }
+    /// Gradients of `AddBias`; that of `scale` is added to `d_scale`.
+    Compute AddBiasGrad {
+        Read dy: View, Read bias: View, Read counts: Option<View>, Read scale: Option<View>,
+        Write d_bias: Sum, Update d_scale: Option<View>
     }
 
     // Mixture of experts.
 
-    /// The `top_k` experts of each token by score (plus `bias` for the choice alone) and their weights.
+    /// The `top_k` experts of each token by score (plus `bias` for the choice alone) and their weights; only those of the
+    /// `top_groups` groups whose two best add up to most.
     Compute MoeGatingTopK {
         Read logits: View, Read bias: Option<View>, Write index: View, Write weight: View;
-        score: Score, normalize: bool, scale: f64
+        score: Score, normalize: bool, scale: f64, groups: u64, top_groups: u64
     }
     /// Gradient of `MoeGatingTopK` with respect to the logits.
     Compute MoeGatingTopKGrad {
         Read logits: View, Read index: View, Read d_weight: View, Write d_logits: View;
         score: Score, normalize: bool, scale: f64
     }
+    /// The loss that evens out the load of experts over each sequence, `weight · experts / top_k · Σ share · mean score`:
+    /// added to the step's auxiliary loss, its gradient to `d_logits`. `load` `[sequences, experts]` is for itself.
+    Compute MoeAuxLoss {
+        Read logits: View, Read index: View, Write load: View, Update d_logits: View;
+        score: Score, sequence: u64, weight: f64
+    }
+    /// `load (+)= counts`, the tokens that each expert got in a step.
+    Compute MoeCountLoad { Read counts: View, Write load: Sum }
+    /// `bias += rate` where an expert's load is under the mean, `bias -= rate` where it is over it.
+    Compute MoeUpdateBias { Read load: View, Update bias: View; rate: f64 }
     /// Sorts the chosen (token, slot) pairs by expert: `position` of each pair, `source` of each row, rows of each
     /// expert.
     Compute MoeTokenSort { Read index: View, Write position: View, Write source: View, Write counts: View }

@@ -69,9 +69,12 @@ pages! {
         bias_update
         groups
         kv_heads
+        latent_beside
+        latent_rope
         names_expert
         names_layer
         names_twice
+        rope_divisors
         rope_fraction
         rope_scaling
         router_precision
@@ -119,6 +122,7 @@ pages! {
 
     "compiled plans"
     plan {
+        estimated
         few_rows
         invalid
         memory

@@ -5,15 +5,17 @@ use crate::base::DType;
 use crate::plan::memory::Category;
 use crate::plan::ops::Op;
 use crate::plan::program::{Rows, View};
+use crate::recipe::Recipe;
 
 /// Rows of logits at a time: as many as fit into this, so that a large vocabulary costs time and not memory …
 const LOGITS_CHUNK_BYTES: u64 = 16 << 20;
 /// … but enough for products to run at full speed.
 const LOGITS_CHUNK_ROWS: u64 = 512;
 
-/// Rows of logits that the head makes at a time.
-pub(in crate::plan) fn chunk_rows(vocab: u64) -> u64 {
-    (LOGITS_CHUNK_BYTES / (4 * vocab)).max(LOGITS_CHUNK_ROWS)
+/// Rows of logits that the head makes at a time: those of the recipe, or what keeps products fast and memory low.
+pub(in crate::plan) fn chunk_rows(recipe: &Recipe) -> u64 {
+    let balanced = (LOGITS_CHUNK_BYTES / (4 * recipe.model.vocab)).max(LOGITS_CHUNK_ROWS);
+    recipe.train.loss_chunk.unwrap_or(balanced)
 }
 
 impl Builder<'_> {
@@ -21,7 +23,7 @@ impl Builder<'_> {
         self.scope = "embed".into();
         let out = self.by_token("out", self.model.hidden);
         let (table, ids) = (self.weight(self.model.embed), self.program.tokens);
-        self.emit(Op::Embedding { table, ids, out });
+        self.emit(Op::Embedding { table, ids, out, scale: self.model.embed_scale });
         out
     }
 
@@ -31,7 +33,7 @@ impl Builder<'_> {
         self.begin_gradient(unit);
         let d_table = self.gradient(self.model.embed);
         let ids = self.program.tokens;
-        self.emit(Op::EmbeddingGrad { dy: dh, ids, d_table });
+        self.emit(Op::EmbeddingGrad { dy: dh, ids, d_table, scale: self.model.embed_scale });
         self.finish_gradient(unit);
     }
 
@@ -42,7 +44,7 @@ impl Builder<'_> {
         let rstd = self.exact("rstd", self.tokens, 1);
         let x = self.rms_norm("x", h, rstd, self.model.final_norm);
         let dx = self.by_token("dx", x.cols);
-        let rows = chunk_rows(self.model.vocab);
+        let rows = chunk_rows(self.recipe);
         let mut start = 0;
         while start < self.tokens {
             let chunk = start..(start + rows).min(self.tokens);
@@ -52,8 +54,9 @@ impl Builder<'_> {
             let head = self.weight(self.model.head);
             let rows_of_x = x.slice(chunk.clone());
             self.matmul(rows_of_x, head, logits.set(), TIMES_WEIGHT_T);
+            self.softcap(logits);
             let labels = self.program.labels.slice(chunk.clone());
-            self.emit(Op::CrossEntropy { logits, labels });
+            self.emit(Op::CrossEntropy { logits, labels, softcap: self.model.logit_softcap });
             self.matmul(logits, head, dx.slice(chunk).set(), PLAIN);
             let d_head = self.gradient(self.model.head);
             self.matmul(logits, rows_of_x, d_head, GRADIENT_T);
@@ -73,6 +76,13 @@ impl Builder<'_> {
         let logits = self.add_buffer("logits".into(), rows, vocab, DType::F32, Category::Logits, true);
         let head = self.weight(self.model.head);
         self.matmul(x, head, logits.set(), TIMES_WEIGHT_T);
+        self.softcap(logits);
         self.program.logits = Some(logits);
+    }
+
+    fn softcap(&mut self, logits: View) {
+        if let Some(cap) = self.model.logit_softcap {
+            self.emit(Op::Softcap { logits, cap });
+        }
     }
 }

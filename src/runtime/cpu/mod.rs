@@ -6,12 +6,13 @@ mod memory;
 mod widen;
 
 use super::device::{Device, Fill, Scalars};
+use crate::base::DType;
 use crate::comm::{Communicator, Group, Routing};
 use crate::data::Sequence;
 use crate::diag::Diagnostic;
 use crate::kernels;
 use crate::plan::{Axis, Op, Plan, Rows, Stream, View};
-use crate::recipe::Scaling;
+use crate::recipe::{self, Scaling};
 use memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,14 +78,18 @@ impl Cpu {
     /// The first size beyond what a kernel was made for.
     pub fn supports(plan: &Plan) -> Result<(), Diagnostic> {
         plan.program.instrs.iter().try_for_each(|op| {
-            let (what, size, most) = match op {
-                Op::MoeGatingTopK { index, .. } => ("top_k", index.cols, kernels::MOST_TOP_K),
-                Op::FlashAttentionScore { head_dim, .. } => ("head_dim", *head_dim, kernels::MOST_HEAD_DIM),
-                _ => return Ok(()),
+            let sizes: &[(&str, u64, usize)] = match op {
+                Op::MoeGatingTopK { index, groups, .. } => {
+                    &[("top_k", index.cols, kernels::MOST_TOP_K), ("groups", *groups, kernels::MOST_GROUPS)]
+                }
+                Op::FlashAttentionScore { heads, .. } => &[
+                    ("head_dim", heads.head_dim, kernels::MOST_HEAD_DIM),
+                    ("value_dim", heads.value_dim, kernels::MOST_HEAD_DIM),
+                ],
+                _ => &[],
             };
-            if size <= most as u64 {
-                return Ok(());
-            }
+            let beyond = sizes.iter().find(|(_, size, most)| *size > *most as u64);
+            let Some((what, size, most)) = beyond else { return Ok(()) };
             let message = format!("the CPU engine computes `{what}` up to {most}, not {size}");
             Err(Diagnostic::error("step::run::unsupported", message)
                 .help(format!("lower `{what}` in the profile for cpu")))
@@ -94,17 +99,10 @@ impl Cpu {
     fn fill_ropes(&mut self) {
         let plan = Arc::clone(&self.plan);
         for rope in &plan.program.ropes {
-            let scaling = match &rope.config.scaling {
-                Scaling::None => None,
-                Scaling::Llama3(s) => Some(kernels::Llama3Scaling {
-                    factor: s.factor as f32,
-                    original_positions: s.original as f32,
-                    low_freq_factor: s.low as f32,
-                    high_freq_factor: s.high as f32,
-                }),
-            };
+            let (theta, rotary) = (rope.config.theta, rope.rotary as usize);
+            let (scaling, magnitude) = scaling(&rope.config, rotary, plan.data.sequence);
             let (cos, sin) = (self.out(rope.cos), self.out(rope.sin));
-            kernels::rope_table(cos, sin, rope.config.theta, rope.rotary as usize, scaling.as_ref());
+            kernels::rope_table(cos, sin, theta, rotary, scaling, magnitude);
         }
     }
 
@@ -141,6 +139,33 @@ impl Cpu {
         // widened copies have places of their own in the workspace, and every caller drops the slice before the next
         // instruction runs.
         unsafe { self.memory.out(&self.plan.program, view, self.elements(view)) }
+    }
+}
+
+/// How the kernels scale `rotary / 2` frequencies of `rope` for sequences of so many tokens, and the factor on the tables.
+fn scaling(rope: &recipe::Rope, rotary: usize, sequence: u64) -> (kernels::RopeScaling<'_>, f32) {
+    use kernels::RopeScaling as Kernel;
+    match &rope.scaling {
+        Scaling::None => (Kernel::None, 1.0),
+        Scaling::Linear(s) => (Kernel::Linear(s.factor as f32), 1.0),
+        Scaling::Llama3(s) => {
+            let scaling = kernels::Llama3Scaling {
+                factor: s.factor as f32,
+                original_positions: s.original as f32,
+                low_freq_factor: s.low as f32,
+                high_freq_factor: s.high as f32,
+            };
+            (Kernel::Llama3(scaling), 1.0)
+        }
+        Scaling::Yarn(s) => {
+            let (original, turns) = (s.original as f64, [s.fast, s.slow]);
+            let yarn = kernels::YarnScaling::new(s.factor, original, turns, s.truncate, rope.theta, rotary);
+            (Kernel::Yarn(yarn), s.magnitude as f32)
+        }
+        Scaling::LongRope(s) => {
+            let divisors = if sequence > s.original { &s.long } else { &s.short };
+            (Kernel::Divisors(divisors), s.magnitude as f32)
+        }
     }
 }
 
@@ -192,6 +217,21 @@ impl Device for Cpu {
         let mut values = vec![0.0; self.elements(view)];
         self.load_wide(view, &mut values);
         values
+    }
+
+    fn not_finite(&self, view: View) -> Option<u64> {
+        if self.plan.program.buffer(view.buffer).dtype == DType::I32 {
+            return None;
+        }
+        self.read(view).iter().position(|x| !x.is_finite()).map(|at| at as u64)
+    }
+
+    fn least(&mut self, number: u64) -> Result<u64, Diagnostic> {
+        let world = &self.groups[&Axis::World];
+        let mut all = vec![0; 2 * world.size()];
+        self.comm.all_gather_u32(world, &[(number >> 32) as u32, number as u32], &mut all)?;
+        let numbers = all.chunks_exact(2).map(|half| u64::from(half[0]) << 32 | u64::from(half[1]));
+        Ok(numbers.min().unwrap_or(number))
     }
 
     fn memory(&self) -> (u64, u64) {
