@@ -1,7 +1,7 @@
 //! Loads a checkpoint with several ranks, from the page cache; prints one JSON line that `peers/load.sh` compares.
 //!
 //! `cargo bench --bench weights -- [--gib N] [--ranks N] [--dtype f32|bf16|f16] [--folder PATH] [--times N]`. The checkpoint,
-//! of Llama in shards of 1 GiB, is made in the folder if it is not there; `--test` makes one of a layer and loads it once.
+//! of Llama in shards of 1 GiB, is made in the folder if it is not there; `--test` makes a small one and loads it once.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ struct Arguments {
     dtype: DType,
     folder: PathBuf,
     times: u64,
+    smoke: bool,
 }
 
 impl Arguments {
@@ -46,21 +47,33 @@ impl Arguments {
             dtype,
             folder: value("--folder").map_or(target, PathBuf::from),
             times: number("--times", if smoke { 1.0 } else { 5.0 }) as u64,
+            smoke,
         }
     }
 
     fn plan(&self) -> Arc<Plan> {
-        let one = plan(1, 1).params.iter().map(|p| p.elements()).sum::<u64>();
-        let two = plan(2, 1).params.iter().map(|p| p.elements()).sum::<u64>();
+        if self.smoke {
+            return plan(&[
+                "model.hidden=64",
+                "model.vocab=1000",
+                &format!("cluster.devices={}", self.ranks),
+            ]);
+        }
+        let elements = |layers: u64| {
+            let plan = plan(&[&format!("model.layers={layers}")]);
+            plan.params.iter().map(|p| p.elements()).sum::<u64>()
+        };
+        let (one, two) = (elements(1), elements(2));
         let layer = ((two - one) * self.dtype.size()) as f64;
         let layers = 1.0 + (self.gib * (1u64 << 30) as f64 - (one * self.dtype.size()) as f64) / layer;
-        plan(layers.round().max(1.0) as u64, self.ranks)
+        let layers = layers.round().max(1.0);
+        plan(&[&format!("model.layers={layers}"), &format!("cluster.devices={}", self.ranks)])
     }
 }
 
-fn plan(layers: u64, ranks: u64) -> Arc<Plan> {
+fn plan(set: &[&str]) -> Arc<Plan> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/weights.step");
-    let set = vec![format!("model.layers={layers}"), format!("cluster.devices={ranks}")];
+    let set = set.iter().map(|set| set.to_string()).collect();
     let request = Request { path, recipe: None, profile: None, set };
     let (mut sources, mut sink) = (SourceMap::default(), Sink::default());
     let loaded = load(&OsHost, &request, &mut sources, &mut sink);

@@ -5,10 +5,15 @@ use crate::plan::{Op, Program, View};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Persistent region and arena, one behind the other, on a cache line boundary.
 pub(super) struct Memory {
     start: NonNull<u8>,
-    layout: Layout,
+    size: usize,
+    /// What was allocated: `start` is its first cache line boundary.
+    block: (NonNull<u8>, Layout),
     arena: usize,
     /// Behind the last byte that an instruction has touched.
     high_water: usize,
@@ -32,13 +37,19 @@ impl Memory {
             )
             .help("lower `micro_batch`, `sequence` or the size of the model in the profile for cpu")
         };
-        let layout = usize::try_from(bytes).ok().and_then(|size| Layout::from_size_align(size, 64).ok());
+        let size = usize::try_from(bytes).map_err(|_| out_of_memory())?;
+        // Only for alignments that every block has does the system's allocator hand out pages as they come, zeroed when they
+        // are touched; for larger ones it writes the zeros itself, which would back all of them.
+        let layout = size.checked_add(LINE).and_then(|size| Layout::from_size_align(size, 16).ok());
         let layout = layout.ok_or_else(out_of_memory)?;
         // SAFETY: the layout has a size above zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
+        let block = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
+        // SAFETY: the block is a cache line longer than what is used of it.
+        let start = unsafe { block.add(block.align_offset(LINE)) };
         Ok(Memory {
             start,
-            layout,
+            size,
+            block: (block, layout),
             arena: program.persistent as usize,
             high_water: program.persistent as usize,
         })
@@ -50,8 +61,7 @@ impl Memory {
         let region = if buffer.persistent { 0 } else { self.arena };
         let start = region + buffer.offset as usize + view.offset as usize * size_of::<T>();
         assert!(
-            start + elements * size_of::<T>() <= self.layout.size()
-                && size_of::<T>() as u64 == buffer.dtype.size(),
+            start + elements * size_of::<T>() <= self.size && size_of::<T>() as u64 == buffer.dtype.size(),
             "the view lies in the block"
         );
         start
@@ -96,13 +106,13 @@ impl Memory {
 
     /// Bytes set aside, and how many of them have been used.
     pub fn usage(&self) -> (u64, u64) {
-        (self.layout.size() as u64, self.high_water as u64)
+        (self.size as u64, self.high_water as u64)
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout and freed only here.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        unsafe { dealloc(self.block.0.as_ptr(), self.block.1) }
     }
 }
