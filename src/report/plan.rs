@@ -7,6 +7,9 @@ use crate::plan::{Axis, Plan, Savings, terms};
 use crate::recipe::DeviceKind;
 use std::fmt::Write;
 
+/// The imbalance of routing that is shown beside balance.
+const BUSY: f64 = 1.5;
+
 /// Columns of a bar that fills the whole device.
 const BAR: f64 = 40.0;
 
@@ -130,7 +133,25 @@ fn memory(plan: &Plan, page: &mut Page) {
         page.line("", &format!("{:>9}  {what:<20} {bar}", bytes(n)));
     }
     if plan.program.routed.iter().any(|r| r.capacity < r.bound) {
-        page.line("", &page.style.dim("expert rows are counted for balanced routing"));
+        page.line("", &page.style.dim(&imbalance(plan)));
+    }
+}
+
+/// What routing is counted for, and memory and time of the other case: a busier rank, or balance.
+fn imbalance(plan: &Plan) -> String {
+    let takes = |factor: f64| {
+        let (peak, step) = plan.imbalanced(factor);
+        format!("{} and {} a step", bytes(peak), seconds(step))
+    };
+    match plan.parallel.ep_imbalance {
+        Some(factor) if factor > 1.0 => format!(
+            "the busiest rank gets {factor} times the average of expert rows; balanced routing takes {}",
+            takes(1.0)
+        ),
+        _ => format!(
+            "expert rows are counted for balanced routing; `ep_imbalance = {BUSY}` takes {}",
+            takes(BUSY)
+        ),
     }
 }
 

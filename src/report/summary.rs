@@ -40,6 +40,7 @@ pub fn summary(plan: &Plan) -> Value {
         "left_out": plan.demands,
         "memory": memory(plan),
         "time": time(plan),
+        "balanced_routing": balanced(plan),
         "traffic": traffic(plan),
         "program": { "instructions": plan.program.instrs.len(), "buffers": plan.program.buffers.len() },
     })
@@ -76,6 +77,12 @@ fn memory(plan: &Plan) -> Value {
         "peak_instruction": m.peak_instr,
         "peak_operation": program.instrs.get(m.peak_instr).map(|op| op.name()),
     })
+}
+
+/// Memory and time if every rank of an expert group got the same number of rows.
+fn balanced(plan: &Plan) -> Value {
+    let (peak, step) = plan.imbalanced(1.0);
+    json!({ "peak": peak, "step": step })
 }
 
 fn time(plan: &Plan) -> Value {

@@ -13,6 +13,7 @@ mod fuzz;
 mod golden;
 mod hostile;
 mod html;
+mod imbalance;
 mod invariance;
 mod language;
 mod layers;

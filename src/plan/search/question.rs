@@ -30,6 +30,7 @@ pub struct Question {
     reshard: bool,
     optimizer: Optimizer,
     offload: bool,
+    imbalance: f64,
 }
 
 impl Question {
@@ -75,6 +76,7 @@ impl Question {
                 recipe::Optimizer::Muon(_) => Optimizer::Muon,
             },
             offload: parallel.offload != recipe::Offload::None,
+            imbalance: parallel.ep_imbalance.unwrap_or(1.0),
         }
     }
 
@@ -105,7 +107,7 @@ impl Question {
             compile: native,
             reshard: self.reshard,
             reduce_last: false,
-            imbalance: 1.0,
+            imbalance: if ep > 1 { self.imbalance } else { 1.0 },
         }
     }
 

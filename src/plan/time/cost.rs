@@ -73,8 +73,10 @@ impl Cost {
             Op::AllReduce { data, axis } => Cost::phases(all_reduce(*axis, bytes(*data))),
             Op::CountTokens {} | Op::ReduceMetrics {} => Cost::phases(all_reduce(Axis::World, SCALAR)),
             Op::Exchange { counts, .. } => Cost::at_once(exchanged(bytes(*counts))),
-            Op::Dispatch { rows, .. } => Cost::at_once(exchanged(bytes(*rows))),
-            Op::Combine { out, .. } => Cost::at_once(exchanged(bytes(*out))),
+            // The busiest rank receives more than it sends, and on the way back sends more than it receives.
+            Op::Dispatch { out: routed, .. } | Op::Combine { rows: routed, .. } => {
+                Cost::at_once(exchanged(bytes(*routed)))
+            }
             _ => return local,
         };
         if way.seconds > local.seconds { way } else { local }
