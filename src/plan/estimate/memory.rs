@@ -193,13 +193,15 @@ fn stage_memory(shape: &Shape, job: &Job, index: u64) -> Memory {
     let loss = Bytes { logits, ..base };
     let again = layers.dispatch_again * tokens;
     let working = layers.working * tokens - again;
-    let begin = Bytes { working, dispatch: dispatch + again, gathered: units.backward, ..base };
+    let buffers = units.buffers + layers.exchanged * tokens;
+    let begin = Bytes { working, dispatch: dispatch + again, gathered: units.backward, buffers, ..base };
     let end = Bytes {
         activations: layers.input * tokens,
         dispatch: again,
         working,
         gradients: held.gradients,
         gathered: units.backward,
+        buffers,
         ..base
     };
     let optimizer = Bytes {
@@ -225,7 +227,10 @@ fn with_allocator(memory: Memory, job: &Job, held: &Held, units: &Units) -> Memo
     if job.engine == Engine::Native {
         return memory;
     }
-    let of = |m: &Bytes| m.temporaries + m.gathered + m.activations + m.working + m.logits + m.dispatch;
+    let of = |m: &Bytes| {
+        let exchanged = (m.buffers - units.buffers).max(0.0);
+        m.temporaries + m.gathered + m.activations + m.working + m.logits + m.dispatch + exchanged
+    };
     let compute = memory.moments.iter().map(of).fold(0.0, f64::max);
     let [loss, _, end, _] = &memory.moments;
     let apart = match job.recompute {
@@ -263,21 +268,28 @@ fn held(job: &Job, stage: &Stage) -> Held {
     let p = &job.precision;
     let [dense, experts] = stage.shards(&job.layout);
     let (whole, shard) = (stage.dense + stage.experts, dense + experts);
+    // Muon keeps one moment of each matrix.
     let moments = match job.optimizer {
-        Optimizer::Muon => 1.0,
-        _ => 2.0,
+        Optimizer::Muon { .. } => 2.0 * shard - stage.muon_shards(&job.layout).iter().sum::<f64>(),
+        _ => 2.0 * shard,
     };
-    let on_device = if job.offload.optimizer { 0.0 } else { 1.0 };
+    let here = |offloaded: bool| if offloaded { 0.0 } else { 1.0 };
+    let (on_device, params) = (here(job.offload.optimizer), here(job.offload.params));
     let temporaries = match job.optimizer {
         Optimizer::Fused => 0.0,
         // Element-wise kernels work on one tensor's part of the shard at a time.
         Optimizer::PerTensor => p.moment * stage.tensor.min(shard),
         Optimizer::Foreach => p.moment * shard,
         // The update and the products of Newton–Schulz, in bf16, of the largest matrix.
-        Optimizer::Muon => 2.0 * 4.0 * stage.tensor,
+        Optimizer::Muon { .. } => 2.0 * 4.0 * stage.matrix,
     };
     let megatron = job.engine == Engine::Megatron;
-    let sharded = if megatron { p.reduce * whole } else { p.stored * shard };
+    let sharded = match job.engine {
+        Engine::Megatron => p.reduce * whole,
+        Engine::Native => p.reduce * shard * params,
+        // FSDP2 turns what it has reduced into the type of the parameter.
+        _ => p.stored * shard * params,
+    };
     let unsharded = job.reduce_last && job.accumulate > 1 && (job.layout.fsdp > 1 || job.layout.tp > 1);
     let early = match () {
         () if megatron => sharded,
@@ -286,9 +298,9 @@ fn held(job: &Job, stage: &Stage) -> Held {
         () => 0.0,
     };
     Held {
-        parameters: p.stored * if megatron { whole } else { shard },
+        parameters: p.stored * params * if megatron { whole } else { shard },
         master: p.master * shard * on_device,
-        moments: moments * p.moment * shard * on_device,
+        moments: p.moment * moments * on_device,
         early_gradients: early,
         gradients: if unsharded && !megatron { early.max(sharded) } else { sharded },
         sharded_gradients: sharded,
@@ -314,31 +326,34 @@ fn units(shape: &Shape, job: &Job, stage: &Stage) -> Units {
     let layer = if whole { stage.unit.dense } else { stage.unit.all() };
     let largest = if stage.first || stage.last { layer.max(table) } else { layer };
     let ends = if stage.last { table } else { 0.0 };
+    let ahead = (job.prefetch as f64).min(stage.layers);
     if !job.reshard {
         let all = (stage.dense + stage.experts) * p.compute;
         return Units { forward: all, backward: all + layer * p.compute, buffers: largest * p.compute };
     }
     Units {
-        // The head and the layer before it, which the backward pass needs first.
-        forward: (ends + layer) * p.compute,
-        // A layer, the one prefetched, and the gradient of one.
-        backward: 3.0 * layer * p.compute,
+        // The head and what is gathered ahead: the layers before it, which the backward pass needs first.
+        forward: (ends + ahead * layer) * p.compute,
+        // A layer, those prefetched, and the gradient of one.
+        backward: (2.0 + ahead) * layer * p.compute,
         // The flat result of an all-gather, and the flat input of a reduce-scatter.
         buffers: largest * p.compute + layer * p.reduce,
     }
 }
 
 /// Sums over the layers of a stage, and the largest of one layer, in bytes a token.
+#[derive(Default)]
 struct LayerBytes {
     kept: Kept,
     working: f64,
     /// Of `working`: tokens on their way to experts and back.
     dispatch_again: f64,
+    exchanged: f64,
     input: f64,
 }
 
 fn layer_bytes(shape: &Shape, job: &Job, index: u64, stage: &Stage) -> LayerBytes {
-    let mut sum = LayerBytes { kept: Kept::default(), working: 0.0, dispatch_again: 0.0, input: 0.0 };
+    let mut sum = LayerBytes::default();
     let input = input_only(shape.hidden, job);
     let recomputed = match job.recompute {
         Recompute::Layers(n) => n as f64,
@@ -354,6 +369,7 @@ fn layer_bytes(shape: &Shape, job: &Job, index: u64, stage: &Stage) -> LayerByte
             let dispatched = if share == 1.0 { one.dispatch } else { 0.0 };
             (sum.working, sum.dispatch_again) = (working, one.dispatch_again + dispatched);
         }
+        sum.exchanged = sum.exchanged.max(one.exchanged);
         sum.input = input;
     };
     layers_of(shape, &job.layout, index).for_each(|run| add(&run.layer, run.count as f64));

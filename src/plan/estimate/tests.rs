@@ -24,10 +24,12 @@ fn job() -> Job {
             tp: 1,
             cp: 1,
             pp: 1,
+            context: Context::Ring,
             chunks: 1,
             last_layers: None,
             sequence_parallel: false,
             loss_parallel: false,
+            whole_experts: false,
         },
         micro_batch: 2,
         accumulate: 4,
@@ -41,6 +43,7 @@ fn job() -> Job {
         compile: false,
         reshard: true,
         reduce_last: false,
+        prefetch: 1,
         imbalance: 1.0,
     }
 }
@@ -66,7 +69,7 @@ fn the_state_of_a_shard_is_sixteen_bytes_a_parameter() {
     assert!((update.total() / expected - 1.0).abs() < 1e-3, "{} of {expected}", update.total());
     let foreach = Memory::of(&shape, &Job { optimizer: Optimizer::Foreach, ..job }).moments[3];
     assert!((foreach.total() / update.total() - 20.0 / 16.0).abs() < 1e-3);
-    let host = Offload { optimizer: true, activations: false };
+    let host = Offload { optimizer: true, ..Offload::default() };
     assert_eq!(Memory::of(&shape, &Job { offload: host, ..job }).moments[3].optimizer, 0.0);
 }
 

@@ -20,10 +20,13 @@ pub enum Bound {
     IntraNode,
     /// Links between nodes.
     InterNode,
+    /// The host, which has not started the next kernel yet.
+    Host,
 }
 
 impl Bound {
-    pub const ALL: [Bound; 4] = [Bound::Compute, Bound::Memory, Bound::IntraNode, Bound::InterNode];
+    pub const ALL: [Bound; 5] =
+        [Bound::Compute, Bound::Memory, Bound::IntraNode, Bound::InterNode, Bound::Host];
 
     /// The word for it in plans.
     pub fn word(self) -> &'static str {
@@ -32,6 +35,7 @@ impl Bound {
             Bound::Memory => "device memory",
             Bound::IntraNode => "links in a node",
             Bound::InterNode => "links between nodes",
+            Bound::Host => "host",
         }
     }
 }

@@ -68,12 +68,16 @@ fn split(line: &str) -> Vec<String> {
 pub fn rows() -> Vec<Row> {
     let models: BTreeMap<String, Shape> =
         table("models.csv").iter().map(|f| (f["name"].clone(), shape(f))).collect();
-    let devices: Devices = table("devices.csv").iter().map(|f| (f["name"].clone(), machine(f))).collect();
+    let devices = devices();
     table("rows.csv").iter().map(|f| row(f, &models, &devices)).collect()
 }
 
 /// Machines by name, and whether they are NPUs.
-type Devices = BTreeMap<String, (Machine, bool)>;
+pub type Devices = BTreeMap<String, (Machine, bool)>;
+
+pub fn devices() -> Devices {
+    table("devices.csv").iter().map(|f| (f["name"].clone(), machine(f))).collect()
+}
 
 fn machine(f: &Fields) -> (Machine, bool) {
     let n = |key: &str| f[key].parse::<f64>().unwrap_or_else(|_| panic!("{}: {key}", f["name"]));
@@ -88,7 +92,7 @@ fn machine(f: &Fields) -> (Machine, bool) {
             compute: n("compute"),
             memory: n("memory"),
             link: n("link"),
-            launch: if f["ascend"] == "1" { LAUNCH_NPU } else { LAUNCH_GPU },
+            launch: n("launch"),
         },
     };
     (machine, f["ascend"] == "1")
@@ -175,6 +179,7 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
             tp: n("tp"),
             cp: n("cp"),
             pp: n("pp"),
+            context: if has("ulysses") { Context::Ulysses } else { Context::Ring },
             chunks: n("chunks"),
             last_layers: flags
                 .iter()
@@ -182,6 +187,7 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
                 .map(|n| n.parse().unwrap()),
             sequence_parallel: has("seq-parallel"),
             loss_parallel: has("loss-parallel"),
+            whole_experts: false,
         },
         micro_batch: n("micro_batch"),
         accumulate: n("accumulate"),
@@ -192,6 +198,7 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
         precision,
         offload: Offload {
             optimizer: has("offload-optimizer") || has("swap-optimizer"),
+            params: false,
             activations: has("offload-activations"),
         },
         cross_entropy: match () {
@@ -202,6 +209,7 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
         compile: has("compile"),
         reshard: !has("no-reshard"),
         reduce_last: has("reduce-last"),
+        prefetch: 1,
         imbalance: 1.0,
     }
 }
