@@ -292,6 +292,10 @@ pub enum Engine {
     Native,
     /// MindSpeed-LLM with PyTorch FSDP2
     Mindspeed,
+    /// torchtitan, and programs built like it
+    Torchtitan,
+    /// Megatron-Core, and MindSpeed-LLM on it
+    Megatron,
 }
 
 impl From<Engine> for crate::plan::estimate::Engine {
@@ -299,6 +303,8 @@ impl From<Engine> for crate::plan::estimate::Engine {
         match engine {
             Engine::Native => Self::Native,
             Engine::Mindspeed => Self::MindspeedFsdp2,
+            Engine::Torchtitan => Self::TorchtitanFsdp2,
+            Engine::Megatron => Self::Megatron,
         }
     }
 }

@@ -11,7 +11,9 @@ fn laptop(command: &str, set: &[&str]) -> Output {
     let mut stepc = Command::new(env!("CARGO_BIN_EXE_stepc"));
     stepc.args([command, FLAGSHIP, "--profile", "laptop"]).current_dir(env!("CARGO_MANIFEST_DIR"));
     if command == "run" {
-        stepc.args(["--set", "train.steps=1", "--set", "train.schedule.warmup=0", "--output"]).arg(folder.path());
+        stepc
+            .args(["--set", "train.steps=1", "--set", "train.schedule.warmup=0", "--output"])
+            .arg(folder.path());
     }
     set.iter().for_each(|set| _ = stepc.args(["--set", set]));
     stepc.output().unwrap()

@@ -71,7 +71,7 @@ impl Question {
                 recipe::Recompute::Selective => Recompute::Selective,
                 recipe::Recompute::Full => Recompute::Full,
             },
-            loss: self.chunk.map_or(Loss::Plain, |rows| Loss::Chunks(tokens.div_ceil(rows))),
+            loss: Loss::of(self.chunk, tokens),
             optimizer: self.optimizer,
             precision: precision(self.engine, parallel),
             offload: Offload {

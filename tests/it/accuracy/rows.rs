@@ -88,12 +88,7 @@ fn machine(f: &Fields) -> (Machine, bool) {
         devices_per_node: n("devices_per_node") as u64,
         intra: Link { bandwidth: n("intra"), latency: 10e-6 },
         inter: Link { bandwidth: n("inter"), latency: 20e-6 },
-        reached: Reached {
-            compute: n("compute"),
-            memory: n("memory"),
-            link: n("link"),
-            launch: n("launch"),
-        },
+        reached: Reached { compute: n("compute"), memory: n("memory"), link: n("link"), launch: n("launch") },
     };
     (machine, f["ascend"] == "1")
 }
