@@ -160,7 +160,7 @@ fn time(plan: &Plan, page: &mut Page) {
     page.text.push('\n');
     let speed = format!("{} tokens/s a device, {} of the bf16 peak (MFU)", count(t.tokens), percent(t.mfu));
     page.line("time", &format!("{} a step: {speed}", seconds(t.step)));
-    for (bound, spent) in t.spent.iter().filter(|(_, spent)| **spent > 0.0) {
+    for (bound, spent) in t.spent.iter().filter(|(_, spent)| **spent > 5e-4 * t.step) {
         let part = if t.step > 0.0 { spent / t.step } else { 0.0 };
         let bar = "█".repeat((part * BAR).round() as usize);
         page.line("", &format!("{:>9}  {:<20} {bar}", percent(part), bound.word()));

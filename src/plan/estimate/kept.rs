@@ -86,8 +86,13 @@ pub(super) fn kept(layer: &LayerShape, hidden: f64, job: &Job) -> Kept {
     let inners = if fused { 3.0 } else { 4.0 };
     let routed = w.rows * (2.0 * hidden + inners * w.routed_inner) * size + w.router * c::ROUTER_BYTES;
     let statistics = layer.attention.heads * job_statistics(job) / job.layout.tp as f64;
+    // The bias of ALiBi, scaled for this layer: a number for every key.
+    let bias = match (job.engine, layer.attention.alibi) {
+        (Engine::Megatron, true) => layer.attention.heads / job.layout.tp as f64 * job.sequence as f64 * size,
+        _ => 0.0,
+    };
     let plain = 2.0 * w.stream + 2.0 * w.normed + w.attention + inners * w.inner;
-    let all = plain * size + routed + statistics;
+    let all = plain * size + routed + statistics + bias;
     let dispatch = w.rows * 2.0 * hidden * size;
     let (forward, sent) = match job.recompute {
         Recompute::None | Recompute::Layers(_) => (all, dispatch),

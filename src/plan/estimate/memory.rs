@@ -173,7 +173,8 @@ fn stage_memory(shape: &Shape, job: &Job, index: u64) -> Memory {
     let stage = stage(shape, job, index);
     let tokens = (job.micro_batch * job.sequence) as f64 / job.layout.cp as f64;
     let layers = layer_bytes(shape, job, index, &stage);
-    let held = held(job, &stage);
+    let mut held = held(job, &stage);
+    held.parameters += biases(shape, job);
     let units = units(shape, job, &stage);
     let flight = in_flight(job, index);
     let activations = layers.kept.forward * tokens * flight;
@@ -250,8 +251,22 @@ fn with_allocator(memory: Memory, job: &Job, held: &Held, units: &Units) -> Memo
     Memory { fragments, idle: (reserved - memory.allocated() - fragments).max(0.0), ..memory }
 }
 
+/// Biases of ALiBi, which Megatron on NPUs makes once for all layers, `[heads, sequence, sequence]`, and repeats for every
+/// sequence of a micro-batch; it keeps both.
+fn biases(shape: &Shape, job: &Job) -> f64 {
+    let heads = shape.runs.iter().map(|run| &run.layer.attention).filter(|a| a.alibi).map(|a| a.heads);
+    let heads = heads.fold(0.0, f64::max) / job.layout.tp as f64;
+    match job.engine {
+        Engine::Megatron => {
+            heads * (job.sequence as f64).powi(2) * job.precision.compute * (1 + job.micro_batch) as f64
+        }
+        _ => 0.0,
+    }
+}
+
 /// What a device holds of the model between steps, and of gradients.
 struct Held {
+    /// With what else lasts and never changes.
     parameters: f64,
     master: f64,
     moments: f64,

@@ -8,6 +8,8 @@ use crate::plan::estimate::Engine;
 pub(super) struct Choices {
     pub tensor: bool,
     pub context: bool,
+    /// Sequences are divided for some models alone: only where the recipe divides them.
+    pub some_models: bool,
     pub pipeline: bool,
     /// Copies of shards: `fsdp` may be less than the ranks of data and context.
     pub hybrid: bool,
@@ -28,6 +30,7 @@ impl Choices {
         let torchtitan = Choices {
             tensor: true,
             context: true,
+            some_models: false,
             pipeline: true,
             hybrid: true,
             expert_copies: false,
@@ -40,9 +43,10 @@ impl Choices {
         match engine {
             Engine::TorchtitanFsdp2 => torchtitan,
             // One mesh over all ranks: no pipeline, no copies; `tp` is an option that its mesh never admits, recomputation
-            // is by whole layers, and a rank needs two experts.
+            // is by whole layers, a rank needs two experts, and context parallelism is patched into a few kinds of models.
             Engine::MindspeedFsdp2 => Choices {
                 tensor: false,
+                some_models: true,
                 pipeline: false,
                 hybrid: false,
                 lone_experts: false,

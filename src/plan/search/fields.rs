@@ -73,7 +73,9 @@ pub const FIELDS: &[Field] = &[
         set: |c, r| r.parallel.cp = c.cp,
         free: |choices| choices.context,
         choices: |s, c, out| {
-            out.extend(divisors(s.devices / c.pp).into_iter().map(|cp| Candidate { cp, ..c }))
+            let asked = !s.choices.some_models || s.own.cp > 1;
+            let all = divisors(s.devices / c.pp).into_iter().filter(|cp| asked || *cp == 1);
+            out.extend(all.map(|cp| Candidate { cp, ..c }));
         },
     },
     Field {

@@ -227,9 +227,10 @@ fn run(text: &str) -> Run {
         words[from..to].iter().map(|w| w.parse().unwrap_or_else(|_| panic!("{text}"))).collect()
     };
     let (attention, at) = match words[1] {
-        "gqa" => {
+        kind @ ("gqa" | "alibi") => {
             let n = numbers(2, 5);
-            (AttentionShape::grouped(n[0], n[1], n[2]), 5)
+            let grouped = AttentionShape::grouped(n[0], n[1], n[2]);
+            (AttentionShape { alibi: kind == "alibi", ..grouped }, 5)
         }
         _ => {
             let n = numbers(2, 8);
