@@ -13,6 +13,7 @@ mod replace;
 mod run;
 mod schema;
 mod session;
+mod shown;
 mod target;
 mod train;
 mod tune;

@@ -2,7 +2,7 @@
 
 use super::quantity::{bytes, count};
 use super::style::Style;
-use crate::plan::estimate::{Bound, Engine};
+use crate::plan::estimate::Engine;
 use crate::plan::search::{Found, Ranked, fields, reason};
 use crate::recipe::Recipe;
 use serde_json::{Value, json};
@@ -93,24 +93,13 @@ fn row(layout: &Ranked, found: &Found) -> [String; 8] {
         bytes(layout.held.peak),
         format!("{:.0}%", free * 100.0),
         values.join(" · "),
-        bound(layout.time.bound()).to_owned(),
+        layout.time.bound().word().to_owned(),
         why,
     ]
 }
 
 fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
-}
-
-fn bound(bound: Bound) -> &'static str {
-    match bound {
-        Bound::Compute => "compute",
-        Bound::Memory => "memory bandwidth",
-        Bound::Host => "host",
-        Bound::IntraNode => "links in a node",
-        Bound::InterNode => "links between nodes",
-        Bound::Bubble => "pipeline bubble",
-    }
 }
 
 /// The same as one JSON object; sizes in bytes, times in seconds.
@@ -152,7 +141,7 @@ fn layout_json(layout: &Ranked, found: &Found) -> Value {
         "exposed_seconds": layout.time.exposed,
         "peak": layout.held.peak,
         "peak_is_exact": found.options.engine == Engine::Native,
-        "bound": bound(layout.time.bound()),
+        "bound": layout.time.bound().word(),
         "reason": reason(layout, &found.own),
     })
 }

@@ -118,6 +118,7 @@ pages! {
 
     "compiled plans"
     plan {
+        estimated
         few_rows
         invalid
         memory

@@ -126,6 +126,19 @@ fn travelling(layer: &LayerShape, job: &Job) -> f64 {
     }
 }
 
+/// Biases of ALiBi, which Megatron on NPUs makes once for all layers, `[heads, sequence, sequence]`, and repeats for every
+/// sequence of a micro-batch; it keeps both.
+pub(super) fn biases(shape: &Shape, job: &Job) -> f64 {
+    let heads = shape.runs.iter().map(|run| &run.layer.attention).filter(|a| a.alibi).map(|a| a.heads);
+    let heads = heads.fold(0.0, f64::max) / job.layout.tp as f64;
+    match job.engine {
+        Engine::Megatron => {
+            heads * (job.sequence as f64).powi(2) * job.precision.compute * (1 + job.micro_batch) as f64
+        }
+        _ => 0.0,
+    }
+}
+
 /// Bytes a token of a layer whose input alone is kept.
 pub(super) fn input_only(hidden: f64, job: &Job) -> f64 {
     let tp = if job.layout.sequence_parallel { job.layout.tp as f64 } else { 1.0 };

@@ -2,10 +2,11 @@
 
 use super::coefficients as c;
 use super::job::{CrossEntropy, Engine, Job, Loss, Optimizer, Recompute};
-use super::kept::{Kept, input_only, kept};
+use super::kept::{Kept, biases, input_only, kept};
 use super::machine::Machine;
 use super::shape::{LayerShape, Shape};
 use super::stage::{Stage, layers_of, stage};
+use crate::plan::memory::Category;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a device at one moment, by what they are for.
@@ -34,20 +35,19 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Names and values, in the order in which they are shown.
-    pub fn categories(&self) -> [(&'static str, f64); 11] {
+    /// The same as a plan shows it.
+    pub fn categories(&self) -> [(Category, f64); 10] {
         [
-            ("parameters", self.parameters),
-            ("master copy", self.master),
-            ("gradients", self.gradients),
-            ("optimizer", self.optimizer),
-            ("optimizer temporaries", self.temporaries),
-            ("gathered units", self.gathered),
-            ("activations", self.activations),
-            ("working set of a layer", self.working),
-            ("logits and loss", self.logits),
-            ("expert dispatch", self.dispatch),
-            ("communication buffers", self.buffers),
+            (Category::Parameters, self.parameters),
+            (Category::Master, self.master),
+            (Category::Gradients, self.gradients),
+            (Category::Optimizer, self.optimizer),
+            (Category::Gathered, self.gathered),
+            (Category::Activations, self.activations),
+            (Category::Dispatch, self.dispatch),
+            (Category::Logits, self.logits),
+            (Category::Buffers, self.buffers),
+            (Category::Workspace, self.temporaries + self.working),
         ]
     }
 
@@ -79,6 +79,16 @@ impl Moment {
     /// All of them, in order.
     pub const ALL: [Moment; 4] =
         [Moment::Loss, Moment::BackwardBegin, Moment::BackwardEnd, Moment::Optimizer];
+
+    /// When it is, in a sentence.
+    pub fn word(self) -> &'static str {
+        match self {
+            Moment::Loss => "the loss",
+            Moment::BackwardBegin => "the beginning of the backward pass",
+            Moment::BackwardEnd => "the end of the backward pass",
+            Moment::Optimizer => "the update of the optimizer",
+        }
+    }
 }
 
 /// Memory of the fullest device.
@@ -94,6 +104,8 @@ pub struct Memory {
     pub communicators: f64,
     /// The stage of the fullest device.
     pub stage: u64,
+    /// Elements of parameters that it holds between steps.
+    pub held: f64,
 }
 
 impl Memory {
@@ -141,10 +153,21 @@ impl Memory {
         self.reserved() + self.communicators
     }
 
+    /// All that a device must have at the moment of `bytes`, by category: they add up to [`Memory::needed`] at the peak.
+    pub fn categories(&self, bytes: &Bytes) -> Vec<(Category, f64)> {
+        let mut all = bytes.categories().to_vec();
+        all.push((Category::Slack, self.fragments));
+        if let Some((_, buffers)) = all.iter_mut().find(|(category, _)| *category == Category::Buffers) {
+            *buffers += self.communicators;
+        }
+        all.retain(|(_, bytes)| *bytes > 0.0);
+        all
+    }
+
     /// The largest category at the peak.
-    pub fn dominating(&self) -> (&'static str, f64) {
+    pub fn dominating(&self) -> (Category, f64) {
         let categories = self.peak().1.categories();
-        categories.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("parameters", 0.0))
+        categories.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Category::Parameters, 0.0))
     }
 
     /// The peak of the first step, whose forward and backward pass run before the optimizer has made its moments.
@@ -214,8 +237,14 @@ fn stage_memory(shape: &Shape, job: &Job, index: u64) -> Memory {
         ..Bytes::default()
     };
     let moments = [loss, begin, end, optimizer];
-    let alone =
-        Memory { moments, fragments: 0.0, idle: 0.0, communicators: communicators(job), stage: index };
+    let alone = Memory {
+        moments,
+        fragments: 0.0,
+        idle: 0.0,
+        communicators: communicators(job),
+        stage: index,
+        held: held.elements,
+    };
     with_allocator(alone, job, &held, &units)
 }
 
@@ -251,21 +280,9 @@ fn with_allocator(memory: Memory, job: &Job, held: &Held, units: &Units) -> Memo
     Memory { fragments, idle: (reserved - memory.allocated() - fragments).max(0.0), ..memory }
 }
 
-/// Biases of ALiBi, which Megatron on NPUs makes once for all layers, `[heads, sequence, sequence]`, and repeats for every
-/// sequence of a micro-batch; it keeps both.
-fn biases(shape: &Shape, job: &Job) -> f64 {
-    let heads = shape.runs.iter().map(|run| &run.layer.attention).filter(|a| a.alibi).map(|a| a.heads);
-    let heads = heads.fold(0.0, f64::max) / job.layout.tp as f64;
-    match job.engine {
-        Engine::Megatron => {
-            heads * (job.sequence as f64).powi(2) * job.precision.compute * (1 + job.micro_batch) as f64
-        }
-        _ => 0.0,
-    }
-}
-
 /// What a device holds of the model between steps, and of gradients.
 struct Held {
+    elements: f64,
     /// With what else lasts and never changes.
     parameters: f64,
     master: f64,
@@ -312,8 +329,10 @@ fn held(job: &Job, stage: &Stage) -> Held {
         () if job.accumulate > 1 => sharded,
         () => 0.0,
     };
+    let elements = if megatron { whole } else { shard };
     Held {
-        parameters: p.stored * params * if megatron { whole } else { shard },
+        elements,
+        parameters: p.stored * params * elements,
         master: p.master * shard * on_device,
         moments: p.moment * moments * on_device,
         early_gradients: early,

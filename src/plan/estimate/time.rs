@@ -51,6 +51,20 @@ pub enum Bound {
     Bubble,
 }
 
+impl Bound {
+    /// The word for it in plans.
+    pub fn word(self) -> &'static str {
+        match self {
+            Bound::Compute => "compute",
+            Bound::Memory => "device memory",
+            Bound::Host => "host",
+            Bound::IntraNode => "links in a node",
+            Bound::InterNode => "links between nodes",
+            Bound::Bubble => "pipeline bubble",
+        }
+    }
+}
+
 impl Time {
     /// A step of the slowest stage, which sets the pace, and what it waits for the others at both ends.
     pub fn of(shape: &Shape, job: &Job, machine: &Machine) -> Time {
@@ -87,15 +101,20 @@ impl Time {
 
     /// The largest part of the step.
     pub fn bound(&self) -> Bound {
+        let most = self.spent().into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        most.map_or(Bound::Compute, |part| part.0)
+    }
+
+    /// The step divided up by what it spends its time on, seconds.
+    pub fn spent(&self) -> [(Bound, f64); 5] {
         let link = if self.one_node { Bound::IntraNode } else { Bound::InterNode };
-        let parts = [
+        [
             (Bound::Compute, self.matmul),
             (Bound::Memory, self.memory + self.optimizer),
             (Bound::Host, self.launch + self.host_link),
             (link, self.exposed),
             (Bound::Bubble, self.bubble),
-        ];
-        parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(Bound::Compute, |part| part.0)
+        ]
     }
 }
 

@@ -232,7 +232,7 @@ fn held(recipe: &Recipe, candidate: &Candidate, question: &Question) -> Held {
     if question.engine != Engine::Native {
         let memory = candidate.memory(question);
         let (what, bytes) = memory.dominating();
-        return Held { peak: memory.needed() as u64, dominating: (what, bytes as u64) };
+        return Held { peak: memory.needed() as u64, dominating: (what.word(), bytes as u64) };
     }
     let memory = compile(recipe, None, Task::Train).memory;
     let most = memory.at_peak.iter().max_by_key(|(_, bytes)| **bytes);
