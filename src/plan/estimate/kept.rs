@@ -2,7 +2,7 @@
 
 use super::coefficients as c;
 use super::job::{Context, Engine, Job, Recompute};
-use super::shape::{FfnShape, LayerShape};
+use super::shape::{FfnShape, LayerShape, Shape};
 use super::stage::expert_tp;
 
 /// Bytes a token of one layer, on one device.
