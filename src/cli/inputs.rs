@@ -67,7 +67,6 @@ pub fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnosti
         "step::data::too_small" => &[("data.sequence", "tokens a sequence")],
         "step::output::unwritable" => &[("checkpoint.dir", "named here")],
         "step::train::stage" => &[("train.stage", "set here")],
-        "step::precision::cpu" => &[("parallel.precision.params", "set here")],
         code if code.starts_with("step::weights::") => &[("model.weights", "named here")],
         _ => &[],
     };

@@ -7,8 +7,8 @@ use super::session::Session;
 use crate::base::SourceMap;
 use crate::base::host::{Host, MemoryHost, OsHost};
 use crate::diag::{Diagnostic, Sink};
+use crate::plan::demands;
 use crate::plan::search::{Candidate, Found, Options, Ranked, search};
-use crate::plan::{demands, estimate};
 use crate::recipe::{self, Loaded, Recipe, Recompute, Request, Resolved};
 use crate::report::{bytes, tune_json, tune_page};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -53,7 +53,8 @@ fn run(recipe: &Recipe, options: Options, args: &RecipeArgs) -> Found {
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} layouts") {
         bar.set_style(style);
     }
-    let mut resolve = |candidate: &Candidate| resolved_with(args, candidate, options.engine);
+    let own = Candidate::of(recipe);
+    let mut resolve = |c: &Candidate| resolved_with(args, c.overrides(options.engine, &own));
     let found = search(recipe, options, &mut resolve, &mut |done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
@@ -63,9 +64,9 @@ fn run(recipe: &Recipe, options: Options, args: &RecipeArgs) -> Found {
 }
 
 /// The recipe with a layout as further `--set` arguments: what `stepc check` would see.
-fn resolved_with(args: &RecipeArgs, candidate: &Candidate, engine: estimate::Engine) -> Option<Recipe> {
+fn resolved_with(args: &RecipeArgs, overrides: Vec<String>) -> Option<Recipe> {
     let mut request = request(args);
-    request.set.extend(candidate.overrides(engine));
+    request.set.extend(overrides);
     let (mut sources, mut sink) = (SourceMap::default(), Sink::default());
     let loaded = recipe::load(&OsHost, &request, &mut sources, &mut sink)?;
     loaded.resolve(args.profile.as_deref(), &mut sink).map(|resolved| resolved.recipe)
@@ -102,7 +103,7 @@ fn nothing_fits(found: &Found, resolved: &Resolved) -> Diagnostic {
         "the smallest one needs {}, of which {what} take {}: {}\n{advice}",
         bytes(held.peak),
         bytes(most),
-        candidate.overrides(found.options.engine).join(" ")
+        candidate.overrides(found.options.engine, &found.own.candidate).join(" ")
     ))
 }
 
@@ -118,7 +119,7 @@ fn runs(resolved: &Resolved) -> Result<(), Diagnostic> {
         problem =
             problem.label(resolved.origins.nearest(&demand.field), format!("asks for `{}`", demand.value));
     }
-    Err(problem.help("tune for an engine that does, with `--engine mindspeed`, or leave it out"))
+    Err(problem.help("tune for an engine that does, with `--engine`, or leave it out"))
 }
 
 /// The arguments that a profile could not stand for.
@@ -168,7 +169,10 @@ fn write(
         winner.time.step,
         bytes(winner.held.peak)
     );
-    let (head, blocks) = (format!("profile {name}{base}"), winner.candidate.blocks(found.options.engine));
+    let (head, blocks) = (
+        format!("profile {name}{base}"),
+        winner.candidate.blocks(found.options.engine, &found.own.candidate),
+    );
     let end = loaded.span().map(|span| span.range().end);
     let changed = end.and_then(|end| recipe::with_profile(&text, end, &note, &head, &blocks));
     let changed =

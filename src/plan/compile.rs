@@ -9,8 +9,9 @@ use super::placement::Placement;
 use super::program::Program;
 use super::time::{Schedule, Time};
 use super::traffic::Traffic;
+use super::workspace;
 use crate::model::{Counts, Model, Parameter};
-use crate::recipe::{Checkpoint, Cluster, Data, Parallel, Recipe, Train, Weights};
+use crate::recipe::{Checkpoint, Cluster, Data, DeviceKind, Parallel, Recipe, Train, Weights};
 use serde::{Deserialize, Serialize};
 
 /// The version of the plan's form; a file of another version is refused.
@@ -64,6 +65,9 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
     let placement = Placement::new(&model, &mesh);
     let mut program = lower(recipe, &model, &mesh, &placement, task);
     tell_workspace(&mut program);
+    if recipe.cluster.device.kind == DeviceKind::Cpu {
+        workspace::add(&mut program);
+    }
     arena::assign(&mut program);
     let (counts, cluster) = (model.counts(), &recipe.cluster);
     let schedule = Schedule::of(&program, &mesh, cluster, recipe.data.sequence);

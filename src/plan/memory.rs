@@ -31,7 +31,7 @@ pub enum Category {
     Logits,
     /// What collectives send from and receive into, and what their library takes.
     Buffers,
-    /// Temporaries of one layer, and of the optimizer.
+    /// Temporaries of one layer and of the optimizer, operands widened for one instruction.
     Workspace,
     /// What the allocator holds and cannot use.
     Slack,

@@ -125,7 +125,8 @@ pub fn tune_json(recipe: &Recipe, profile: Option<&str>, found: &Found) -> Value
 }
 
 fn layout_json(layout: &Ranked, found: &Found) -> Value {
-    let fields = fields(found.options.engine).map(|field| {
+    let written = layout.candidate.written(found.options.engine, &found.own.candidate);
+    let fields = written.map(|field| {
         let value = (field.value)(&layout.candidate);
         let value = value.parse::<u64>().map_or(Value::from(value), Value::from);
         (format!("{}.{}", field.block, field.key), value)

@@ -20,6 +20,7 @@ mod language;
 mod layers;
 mod model;
 mod new;
+mod router;
 mod support;
 mod tamper;
 mod time;

@@ -146,7 +146,9 @@ fn every_layout(path: &Path) -> Vec<Candidate> {
         if sizes > 0 || (ep == 1 && ep_fsdp != fsdp) {
             continue;
         }
-        for (micro_batch, recompute) in [1, 2, 4].into_iter().flat_map(|m| [(m, "none"), (m, "full")]) {
+        for (micro_batch, recompute) in
+            [1, 2, 4].into_iter().flat_map(|m| ["none", "selective", "full"].map(|r| (m, r)))
+        {
             let recompute = Recompute::from_word(recompute).unwrap();
             let layout = Candidate { fsdp, ep, ep_fsdp, micro_batch, recompute, ..own };
             all.extend([0, 1].map(|prefetch| Candidate { prefetch, ..layout }));
@@ -161,7 +163,7 @@ fn every_layout(path: &Path) -> Vec<Candidate> {
             path: path.to_owned(),
             recipe: None,
             profile: None,
-            set: candidate.overrides(Engine::Native),
+            set: candidate.overrides(Engine::Native, &own),
         };
         let (mut sources, mut sink) = (SourceMap::default(), Sink::default());
         let loaded = load(&OsHost, &request, &mut sources, &mut sink).unwrap();

@@ -41,7 +41,7 @@ impl Question {
             global_batch: train.global_batch,
             sequence: recipe.data.sequence,
             // Only our own program chooses for itself how many rows it takes at a time.
-            chunk: train.loss_chunk.or_else(|| native.then(|| chunk_rows(model.vocab))),
+            chunk: train.loss_chunk.or_else(|| native.then(|| chunk_rows(recipe))),
             optimizer: match &train.optimizer {
                 recipe::Optimizer::AdamW(_) if native => Optimizer::Fused,
                 recipe::Optimizer::AdamW(_) => Optimizer::PerTensor,

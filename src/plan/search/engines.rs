@@ -61,7 +61,6 @@ impl Choices {
                 context: false,
                 pipeline: false,
                 expert_copies: true,
-                selective: false,
                 prefetch: true,
                 reshard: false,
                 loss_chunk: false,

@@ -257,15 +257,22 @@ impl Candidate {
         recipe
     }
 
-    /// What `engine` leaves to choose of it, as arguments of `--set`.
-    pub fn overrides(&self, engine: Engine) -> Vec<String> {
-        fields(engine).map(|f| format!("{}.{}={}", f.block, f.key, (f.value)(self))).collect()
+    /// The fields to write for it into a recipe laid out as `own`: what `engine` leaves to choose, and what it does not and
+    /// has to be otherwise.
+    pub fn written(&self, engine: Engine, own: &Candidate) -> impl Iterator<Item = &'static Field> {
+        let choices = Choices::of(engine);
+        FIELDS.iter().filter(move |field| (field.free)(&choices) || (field.value)(self) != (field.value)(own))
+    }
+
+    /// Those as arguments of `--set`.
+    pub fn overrides(&self, engine: Engine, own: &Candidate) -> Vec<String> {
+        self.written(engine, own).map(|f| format!("{}.{}={}", f.block, f.key, (f.value)(self))).collect()
     }
 
     /// The same as the body of a recipe's profile: a line a block.
-    pub fn blocks(&self, engine: Engine) -> Vec<String> {
+    pub fn blocks(&self, engine: Engine, own: &Candidate) -> Vec<String> {
         let mut blocks: Vec<(&str, String)> = Vec::new();
-        for field in fields(engine) {
+        for field in self.written(engine, own) {
             let at = blocks.iter().position(|(block, _)| *block == field.block).unwrap_or(blocks.len());
             if at == blocks.len() {
                 blocks.push((field.block, String::new()));

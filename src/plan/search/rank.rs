@@ -161,10 +161,7 @@ fn measure(
 
 /// Faster, then smaller, then nearer to the recipe's own layout.
 fn faster(a: &Entry, b: &Entry, own: &Candidate, engine: Engine) -> Ordering {
-    let changed = |c: &Candidate| {
-        let values = c.overrides(engine).into_iter().zip(own.overrides(engine));
-        values.filter(|(x, y)| x != y).count()
-    };
+    let changed = |c: &Candidate| c.written(engine, own).filter(|f| (f.value)(c) != (f.value)(own)).count();
     let time = a.time.step.total_cmp(&b.time.step).then(a.bytes.cmp(&b.bytes));
     time.then_with(|| changed(&a.candidate).cmp(&changed(&b.candidate)))
 }
