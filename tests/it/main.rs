@@ -16,6 +16,7 @@ mod golden;
 mod hostile;
 mod html;
 mod import;
+mod imbalance;
 mod invariance;
 mod language;
 mod layers;
