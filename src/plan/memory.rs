@@ -26,6 +26,8 @@ pub enum Category {
     Dispatch,
     /// Logits of the head.
     Logits,
+    /// Copies of the state, from which checkpoints are written while training goes on.
+    Staging,
 }
 
 impl Category {
@@ -41,6 +43,7 @@ impl Category {
             Category::Activations => "activations",
             Category::Dispatch => "expert rows",
             Category::Logits => "logits",
+            Category::Staging => "checkpoint staging",
         }
     }
 }
@@ -48,7 +51,8 @@ impl Category {
 /// Bytes a rank needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Persistent region and arena: what a device allocates before the first step, and all it ever does.
+    /// Persistent region, arena and, on a host, the staging of checkpoints: what is allocated before the first step, and all
+    /// that ever is.
     pub peak: u64,
     /// Live bytes by category at the instruction where they are most, persistent ones included.
     pub at_peak: BTreeMap<Category, u64>,
@@ -56,6 +60,9 @@ pub struct Memory {
     pub peak_instr: usize,
     /// Arena bytes that no live buffer uses at the peak.
     pub slack: u64,
+    /// Bytes that a rank sets aside in the memory of its host, where that is another than the device's, to write
+    /// checkpoints from while training goes on.
+    pub host: u64,
 }
 
 /// Live bytes of the arena after each instruction, by category.
@@ -90,7 +97,17 @@ impl Memory {
         }
         let used: u64 = at_peak.values().sum();
         let peak = program.persistent + program.arena;
-        Memory { peak, peak_instr, slack: peak - used, at_peak }
+        Memory { peak, peak_instr, slack: peak - used, at_peak, host: 0 }
+    }
+
+    /// Adds what a rank sets aside to write checkpoints from; `on_host`: its device computes in the host's memory.
+    pub fn stage(&mut self, bytes: u64, on_host: bool) {
+        if !on_host {
+            self.host = bytes;
+        } else if bytes > 0 {
+            self.at_peak.insert(Category::Staging, bytes);
+            self.peak += bytes;
+        }
     }
 }
 

@@ -46,7 +46,10 @@ pub trait Device {
     /// Copies numbers into a persistent buffer.
     fn write(&mut self, view: View, values: &[f32]);
 
-    /// Copies numbers out of a persistent buffer.
+    /// Copies numbers out of a persistent buffer into as many of `out`.
+    fn copy(&self, view: View, out: &mut [f32]);
+
+    /// The numbers of a persistent buffer.
     fn read(&self, view: View) -> Vec<f32>;
 
     /// Bytes the device has set aside, and the most it has ever used of them.

@@ -2,7 +2,8 @@
 
 use super::cpu::Cpu;
 use super::fill::{Origin, fill};
-use super::rank::Rank;
+use super::rank::{Rank, Start};
+use crate::checkpoint::{Checkpoint, Saver};
 use crate::comm::{Communicator, local};
 use crate::data::{Loader, Sequence};
 use crate::diag::Diagnostic;
@@ -48,19 +49,38 @@ pub struct StepReport {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Steps that were applied.
+    /// Steps that have been applied, those of the run that was gone on with among them.
     pub steps: u64,
     /// Bytes set aside for the rank that needs most, and the most that any rank used.
     pub reserved: u64,
     pub used: u64,
 }
 
+/// What a run has to do with checkpoints.
+#[derive(Clone, Copy, Default)]
+pub struct Checkpoints<'a> {
+    /// The checkpoint to go on from; it takes the place of weights.
+    pub resume: Option<&'a Checkpoint>,
+    /// What saves the state behind steps.
+    pub saver: Option<&'a Saver>,
+}
+
+impl Checkpoints<'_> {
+    /// Where the run begins.
+    pub fn start(&self) -> Start {
+        let manifest = self.resume.map(Checkpoint::manifest);
+        manifest.map_or(Start::default(), |m| Start { step: m.step, sequences: m.position.sequences })
+    }
+}
+
 /// A run of a plan on this machine.
 pub struct Job<'a> {
     pub plan: Arc<Plan>,
     pub feed: &'a dyn Feed,
-    /// The checkpoint to start from; from scratch without one.
+    /// The weights to start from; from scratch without any.
     pub weights: Option<&'a Folder>,
+    /// The run to go on with, and what saves this one.
+    pub checkpoints: Checkpoints<'a>,
     /// Threads for all ranks together.
     pub threads: usize,
     /// Set from outside to stop behind the current step.
@@ -77,8 +97,12 @@ impl Job<'_> {
     pub fn run(&self, mut report: impl FnMut(&StepReport)) -> Result<Outcome, Diagnostic> {
         self.on_every_rank(
             |mut rank, sender| {
-                for step in 1..=self.plan.train.steps {
+                let start = self.checkpoints.start().step;
+                for step in start + 1..=self.plan.train.steps {
                     let done = rank.step(step, self.feed, self.stop.load(Ordering::Relaxed))?;
+                    if let Some(saver) = self.checkpoints.saver {
+                        saver.behind(rank.number(), step, done.last, &mut |view, out| rank.copy(view, out))?;
+                    }
                     (self.inspect)(&rank, &done);
                     if rank.number() == 0 {
                         // Nobody listens any more only when the run is being torn down.
@@ -88,16 +112,18 @@ impl Job<'_> {
                         return Ok((done.step, rank.memory()));
                     }
                 }
-                Ok((0, rank.memory()))
+                Ok((start, rank.memory()))
             },
             // Ends when the last rank has ended, however it did.
             |receiver| receiver.iter().for_each(|done| report(&done)),
         )
-        .map(|ends| Outcome {
+        .map(|ends| {
+            let staging = self.checkpoints.saver.map_or(0, Saver::staging);
+            Outcome {
             steps: ends[0].0,
-            reserved: ends.iter().map(|(_, memory)| memory.0).max().unwrap_or(0),
-            used: ends.iter().map(|(_, memory)| memory.1).max().unwrap_or(0),
-        })
+            reserved: staging + ends.iter().map(|(_, memory)| memory.0).max().unwrap_or(0),
+            used: staging + ends.iter().map(|(_, memory)| memory.1).max().unwrap_or(0),
+        }})
     }
 
     /// Runs `work` on every rank and `meanwhile`, with what the ranks send, on this thread. Threads are divided evenly;
@@ -110,15 +136,17 @@ impl Job<'_> {
         verify(&self.plan)?;
         let ranks = self.plan.mesh.devices as usize;
         let threads = (self.threads / ranks).max(1);
-        let origin = match self.weights {
-            Some(folder) => Origin::Checkpoint(folder),
-            None => Origin::Scratch { seed: self.plan.train.seed },
+        let origin = match (self.checkpoints.resume, self.weights) {
+            (Some(checkpoint), _) => Origin::Checkpoint(checkpoint),
+            (None, Some(folder)) => Origin::Weights(folder),
+            (None, None) => Origin::Scratch,
         };
         let one = |comm: Box<dyn Communicator>, sender: Sender<StepReport>| {
             let number = u64::from(comm.rank());
             let mut device = Cpu::new(Arc::clone(&self.plan), comm)?;
             fill(&self.plan, number, &mut device, origin)?;
-            work(Rank::new(Arc::clone(&self.plan), number, Box::new(device)), &sender)
+            let start = self.checkpoints.start();
+            work(Rank::new(Arc::clone(&self.plan), number, Box::new(device), start), &sender)
         };
         let one = &one;
         let (sender, receiver) = mpsc::channel();
@@ -175,7 +203,8 @@ pub fn forward(
     let stop = AtomicBool::new(false);
     let logits = plan.program.logits;
     let threads = thread::available_parallelism().map_or(1, |n| n.get());
-    let job = Job { plan, feed, weights, threads, stop: &stop, inspect: &|_, _| {} };
+    let checkpoints = Checkpoints::default();
+    let job = Job { plan, feed, weights, checkpoints, threads, stop: &stop, inspect: &|_, _| {} };
     let work = |mut rank: Rank, _: &Sender<StepReport>| {
         rank.forward(job.feed)?;
         Ok(logits.map(|view| rank.read(view)).unwrap_or_default())

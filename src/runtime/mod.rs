@@ -15,7 +15,7 @@ mod snapshot;
 
 pub use cpu::Cpu;
 pub use device::{Device, Scalars};
-pub use job::{Feed, Job, Outcome, StepReport, forward};
-pub use rank::Rank;
+pub use job::{Checkpoints, Feed, Job, Outcome, StepReport, forward};
+pub use rank::{Rank, Start};
 pub use schedule::learning_rate;
 pub use snapshot::{Kind, Snapshot};

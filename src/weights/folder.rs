@@ -1,6 +1,7 @@
 //! A checkpoint of Hugging Face: one file, or shards with an index, and where each tensor lies in them.
 
 use super::header::{self, Encoding};
+use crate::base::DType;
 use crate::diag::Diagnostic;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +62,14 @@ impl Folder {
     /// Where the tensor of this name lies.
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name)
+    }
+
+    /// The type of a tensor's elements, where it is one that can be read.
+    pub fn dtype(&self, name: &str) -> Option<DType> {
+        match self.tensors.get(name)?.encoding {
+            Encoding::Known(dtype) => Some(dtype),
+            Encoding::Other(..) => None,
+        }
     }
 
     /// The names of all tensors, sorted.

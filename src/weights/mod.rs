@@ -15,4 +15,4 @@ mod write;
 
 pub use folder::{Folder, TensorInfo};
 pub use header::Encoding;
-pub use write::{Output, TensorWriter, write};
+pub use write::{Output, TensorWriter, header, write};

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use stepc::data::Sequence;
 use stepc::diag::Diagnostic;
 use stepc::plan::{Plan, Task};
-use stepc::runtime::{Feed, Job, Rank, StepReport};
+use stepc::runtime::{Checkpoints, Feed, Job, Rank, StepReport};
 
 fn two_ranks() -> Arc<Plan> {
     let set = ["model.weights=scratch", "cluster.devices=2", "parallel.ep=2", "train.micro_batch=1"];
@@ -15,7 +15,8 @@ fn two_ranks() -> Arc<Plan> {
 
 fn run(feed: &dyn Feed, inspect: &(dyn Fn(&Rank, &StepReport) + Sync)) -> (u64, Diagnostic) {
     let stop = AtomicBool::new(false);
-    let job = Job { plan: two_ranks(), feed, weights: None, threads: 2, stop: &stop, inspect };
+    let checkpoints = Checkpoints::default();
+    let job = Job { plan: two_ranks(), feed, weights: None, checkpoints, threads: 2, stop: &stop, inspect };
     let mut steps = 0;
     let failure = job.run(|report| steps = report.step).unwrap_err();
     (steps, failure)

@@ -14,8 +14,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("comm", &["base", "diag"]),
     ("data", &["base", "diag"]),
     ("weights", &["base", "diag"]),
-    ("runtime", &["base", "diag", "recipe", "model", "plan", "kernels", "comm", "data", "weights"]),
-    ("report", &["base", "diag", "recipe", "model", "plan", "runtime"]),
+    ("checkpoint", &["base", "diag", "recipe", "model", "plan", "weights"]),
+    (
+        "runtime",
+        &["base", "diag", "recipe", "model", "plan", "kernels", "comm", "data", "weights", "checkpoint"],
+    ),
+    ("report", &["base", "diag", "recipe", "model", "plan", "checkpoint", "runtime"]),
 ];
 
 #[test]

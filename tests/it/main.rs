@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cases;
+mod checkpoint;
 mod cli;
 mod command;
 mod examples;
@@ -14,10 +15,12 @@ mod golden;
 mod hostile;
 mod html;
 mod invariance;
+mod killed;
 mod language;
 mod layers;
 mod model;
 mod new;
+mod reshard;
 mod support;
 mod tamper;
 mod time;

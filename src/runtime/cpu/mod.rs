@@ -162,6 +162,10 @@ impl Device for Cpu {
         self.out::<f32>(view).copy_from_slice(values);
     }
 
+    fn copy(&self, view: View, out: &mut [f32]) {
+        out.copy_from_slice(self.get(view));
+    }
+
     fn read(&self, view: View) -> Vec<f32> {
         self.get::<f32>(view).to_vec()
     }
