@@ -28,17 +28,35 @@ const FIELDS: &[(&str, Means)] = &[
     ("model.name", Nothing),
     ("model.weights", Nothing),
     ("model.init", Nothing),
-    ("model", Warning("step::resume::architecture", "the same parameters compute something else from here on")),
+    (
+        "model",
+        Warning("step::resume::architecture", "the same parameters compute something else from here on"),
+    ),
     ("data.tokenizer", Nothing),
-    ("data.sequence", Error("step::resume::sequence", "the position in the data counts sequences of that length")),
+    (
+        "data.sequence",
+        Error("step::resume::sequence", "the position in the data counts sequences of that length"),
+    ),
     ("data", Warning("step::resume::data", "sequences come from other data from here on")),
-    ("train.seed", Error("step::resume::seed", "it orders the data: documents would come again, others never")),
+    (
+        "train.seed",
+        Error("step::resume::seed", "it orders the data: documents would come again, others never"),
+    ),
     ("train.micro_batch", Nothing),
     ("train.loss_chunk", Nothing),
-    ("train.steps", Warning("step::resume::schedule", "the cosine ends elsewhere: the learning rate jumps here")),
-    ("train.schedule", Warning("step::resume::schedule", "the learning rate follows another curve from here on")),
+    (
+        "train.steps",
+        Warning("step::resume::schedule", "the cosine ends elsewhere: the learning rate jumps here"),
+    ),
+    (
+        "train.schedule",
+        Warning("step::resume::schedule", "the learning rate follows another curve from here on"),
+    ),
     ("train.optimizer.", Warning("step::resume::train", "steps are not what they were from here on")),
-    ("train.optimizer", Error("step::resume::optimizer", "its state is another: export the weights and begin from them")),
+    (
+        "train.optimizer",
+        Error("step::resume::optimizer", "its state is another: export the weights and begin from them"),
+    ),
     ("train", Warning("step::resume::train", "steps are not what they were from here on")),
 ];
 

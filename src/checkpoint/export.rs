@@ -151,7 +151,8 @@ fn tensors(export: &Export, source: Option<&Folder>) -> Result<(Vec<Tensor>, usi
             .help("the recipe's model does not know this tensor: correct its `names`"));
     }
     if missing > 0 && source.is_some() {
-        let message = format!("{missing} tensors of the model are neither trained nor in the folder it began from");
+        let message =
+            format!("{missing} tensors of the model are neither trained nor in the folder it began from");
         return Err(Diagnostic::error("step::export::lost", message)
             .help("restore the folder that `model.weights` names"));
     }

@@ -92,8 +92,7 @@ impl Home {
     /// What cannot be removed.
     pub fn sweep(&self) -> Result<Vec<String>, Diagnostic> {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        let mut names: Vec<_> =
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.retain(|name| name.ends_with(UNFINISHED) && self.path.join(name).is_dir());
         names.sort_unstable();
         for name in &names {

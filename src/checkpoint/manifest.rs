@@ -139,10 +139,8 @@ impl Manifest {
         let unreadable = |error: ron::error::SpannedError| damaged(format!("cannot be read: {error}"));
         let Versioned { version } = ron::from_str(body).map_err(unreadable)?;
         if version != VERSION {
-            let message = format!(
-                "{} is of version {version}, this program reads version {VERSION}",
-                folder.display()
-            );
+            let message =
+                format!("{} is of version {version}, this program reads version {VERSION}", folder.display());
             return Err(Diagnostic::error("step::checkpoint::version", message).help(
                 "go on with the program that wrote it, or export its weights with that program and begin from them",
             ));

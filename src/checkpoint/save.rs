@@ -80,7 +80,8 @@ impl Saver {
         let mut saver = Saver { shared, threads: Vec::new() };
         for rank in 0..staged.map_or(0, |_| plan.mesh.devices) {
             let shared = Arc::clone(&saver.shared);
-            let thread = thread::Builder::new().name("checkpoint".into()).spawn(move || shared.keep_writing(rank));
+            let thread =
+                thread::Builder::new().name("checkpoint".into()).spawn(move || shared.keep_writing(rank));
             saver.threads.push(thread.map_err(|error| {
                 let message = format!("cannot start the thread that writes checkpoints: {error}");
                 Diagnostic::error("step::runtime::threads", message)

@@ -1,8 +1,8 @@
 //! All arguments, declared once.
 
+use crate::recipe::units::size_of;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use crate::recipe::units::size_of;
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\

@@ -25,9 +25,15 @@ pub enum Failure {
 impl From<Diagnostic> for Failure {
     /// What only shows while running is a failure; everything else could have been written differently.
     fn from(diagnostic: Diagnostic) -> Self {
-        let running = ["step::runtime::", "step::comm::", "step::weights::write", "step::checkpoint::write", "step::export::differs"]
-            .iter()
-            .any(|area| diagnostic.code.starts_with(area));
+        let running = [
+            "step::runtime::",
+            "step::comm::",
+            "step::weights::write",
+            "step::checkpoint::write",
+            "step::export::differs",
+        ]
+        .iter()
+        .any(|area| diagnostic.code.starts_with(area));
         if running { Failure::Running(diagnostic) } else { Failure::Input(vec![diagnostic]) }
     }
 }

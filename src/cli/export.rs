@@ -25,7 +25,13 @@ fn hugging_face(session: &mut Session, args: &ExportHf) -> Result<(), Failure> {
         FloatType::Bf16 => DType::Bf16,
         FloatType::F16 => DType::F16,
     });
-    let exported = parameters(checkpoint.manifest(), &checkpoint, dtype, args.max_shard_size, Target::New(&args.output))?;
+    let exported = parameters(
+        checkpoint.manifest(),
+        &checkpoint,
+        dtype,
+        args.max_shard_size,
+        Target::New(&args.output),
+    )?;
     session.print(&format!(
         "step {} of {}: {} in {}, read again and compared\n",
         checkpoint.manifest().step,

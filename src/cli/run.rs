@@ -2,11 +2,11 @@
 
 use super::args::RunArgs;
 use super::exit::Failure;
+use super::export::{self, SHARD, described};
 use super::inputs::{data_config, output, place, weights};
+use super::resume::{manifest, resume};
 use super::session::Session;
 use super::target::{compile, read_plan};
-use super::export::{self, SHARD, described};
-use super::resume::{manifest, resume};
 use super::train::{Trained, train};
 use crate::checkpoint::{Checkpoint, Home, Manifest, Position, Saver, Target, compare};
 use crate::data::Loader;
@@ -45,7 +45,8 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     }
     // A checkpoint holds all that weights would give.
     let weights = if going_on.is_some() { None } else { weights(&plan).map_err(placed)? };
-    let loader = Loader::open(&data_config(&plan), start.sequences, plan.mesh.devices as usize).map_err(placed)?;
+    let loader =
+        Loader::open(&data_config(&plan), start.sequences, plan.mesh.devices as usize).map_err(placed)?;
     let home = Home::open(&folder).map_err(placed)?;
     let left = home.sweep().map_err(placed)?;
     let metrics = match going_on {
@@ -62,7 +63,8 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
         metrics.path().display(),
     ));
     going_on_from(session, &plan, going_on.as_ref(), &left);
-    let base = Manifest { step: start.step, position: Position { sequences: start.sequences }, ..now.clone() };
+    let base =
+        Manifest { step: start.step, position: Position { sequences: start.sequences }, ..now.clone() };
     let saver = plan.checkpoint.as_ref().map(|cadence| Saver::new(&plan, cadence, home, base)).transpose()?;
     let checkpoints = Checkpoints { saver: saver.as_ref(), ..checkpoints };
     let trained = train(session, args, &plan, &loader, weights.as_ref(), checkpoints, metrics)?;
@@ -70,8 +72,8 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     saved.iter().for_each(|saved| session.print(&format!("{}\n", checkpoint_line(saved))));
     summary(session, &plan, &loader, &trained, started);
     if trained.outcome.steps < plan.train.steps {
-        if let Some(saved) = saved.last() {
-            session.print(&format!("`--resume` goes on behind step {}\n", saved.step));
+        if plan.checkpoint.is_some() {
+            session.print(&format!("`--resume` goes on behind step {}\n", trained.outcome.steps));
         }
         return Err(Failure::Interrupted);
     }

@@ -180,7 +180,8 @@ mod tests {
             for axis in [Axis::Fsdp, Axis::EpFsdp] {
                 // The parameters [12, 5] and [24], of which an `ep` coordinate holds its part.
                 let divide = if axis == Axis::EpFsdp { ep } else { 1 };
-                let placed = |param, offset, elements: u64| Placed { param: ParamId(param), offset, elements };
+                let placed =
+                    |param, offset, elements: u64| Placed { param: ParamId(param), offset, elements };
                 let params = vec![placed(0, 0, 60 / divide), placed(1, 60 / divide, 24 / divide)];
                 let elements = 84 / divide;
                 let shard = elements.div_ceil(mesh.size(axis));

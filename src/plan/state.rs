@@ -102,13 +102,26 @@ impl Plan {
         }
     }
 
+    /// Bytes that all ranks together write into a checkpoint.
+    pub fn saved_bytes(&self, contents: Contents) -> u64 {
+        let ranks = 0..self.mesh.devices;
+        let elements =
+            ranks.flat_map(|rank| self.saved(rank, contents)).map(|slice| slice.len()).sum::<u64>();
+        elements * size_of::<f32>() as u64
+    }
+
     /// Bytes of host memory that a rank sets aside for that; rank 0, which also writes what is frozen, needs most.
     pub fn staging(&self) -> u64 {
         let elements = |contents| self.saved(0, contents).iter().map(Slice::len).sum::<u64>();
         self.staged().map_or(0, |contents| elements(contents) * size_of::<f32>() as u64)
     }
 
-    fn slices(&self, rank: u64, frozen: bool, pieces: fn(&Unit, &super::Mesh, u64) -> Vec<Piece>) -> Vec<Slice> {
+    fn slices(
+        &self,
+        rank: u64,
+        frozen: bool,
+        pieces: fn(&Unit, &super::Mesh, u64) -> Vec<Piece>,
+    ) -> Vec<Slice> {
         let units: BTreeMap<&str, &Unit> =
             self.placement.units.iter().map(|unit| (unit.name.as_str(), unit)).collect();
         let mut slices = Vec::new();

@@ -139,7 +139,10 @@ mod tests {
         assert_eq!(value(30.0, "min"), Some(Value::Duration(1800.0)));
         assert_eq!(value(10.0, "us"), Some(Value::Duration(1e-5)));
         assert_eq!(value(22.0, "%"), Some(Value::Ratio(0.22)));
-        assert_eq!(["5GB", "1.5 KiB", "7", "-1GB", "4Ki"].map(size_of), [Some(5_000_000_000), Some(1536), None, None, None]);
+        assert_eq!(
+            ["5GB", "1.5 KiB", "7", "-1GB", "4Ki"].map(size_of),
+            [Some(5_000_000_000), Some(1536), None, None, None]
+        );
         assert_eq!(value(1.0, "furlong"), None);
         assert_eq!(value(1e300, "T"), None);
         assert!(UNITS.iter().all(|word| unit(word).is_some()));

@@ -3,7 +3,7 @@
 use super::quantity::{bytes, count, percent, seconds};
 use super::style::Style;
 use crate::model::Part;
-use crate::plan::{Axis, Plan, Savings, terms};
+use crate::plan::{Axis, Contents, Plan, Savings, terms};
 use crate::recipe::DeviceKind;
 use std::fmt::Write;
 
@@ -29,6 +29,7 @@ pub fn plan_page(plan: &Plan, style: Style) -> String {
     parameters(plan, &mut page);
     mesh(plan, &mut page);
     memory(plan, &mut page);
+    checkpoints(plan, &mut page);
     time(plan, &mut page);
     communication(plan, &mut page);
     program(plan, &mut page);
@@ -131,6 +132,29 @@ fn memory(plan: &Plan, page: &mut Page) {
     }
     if plan.program.routed.iter().any(|r| r.capacity < r.bound) {
         page.line("", &page.style.dim("expert rows are counted for balanced routing"));
+    }
+}
+
+/// What is written while training goes on, and the memory of the host that it takes.
+fn checkpoints(plan: &Plan, page: &mut Page) {
+    let Some(checkpoint) = &plan.checkpoint else { return };
+    let steps = |every: u64| match every {
+        every if every >= plan.train.steps => "behind the last step".to_owned(),
+        1 => "behind every step".to_owned(),
+        every => format!("every {every} steps"),
+    };
+    let all = bytes(plan.saved_bytes(Contents::State));
+    page.text.push('\n');
+    page.line("checkpoint", &format!("{all} {}, {} kept", steps(checkpoint.every), checkpoint.keep));
+    if let Some(every) = checkpoint.weights_every {
+        let weights = bytes(plan.saved_bytes(Contents::Weights));
+        page.line("", &format!("{weights} of weights alone {}", steps(every)));
+    }
+    let host = plan.memory.host;
+    if host > 0 {
+        let node = bytes(host * plan.cluster.devices_per_node);
+        let text = format!("{} of host memory a rank, {node} a node, to write from meanwhile", bytes(host));
+        page.line("", &text);
     }
 }
 

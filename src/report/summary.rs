@@ -66,6 +66,7 @@ fn memory(plan: &Plan) -> Value {
         "peak": m.peak,
         "device": device,
         "fits": m.peak <= device,
+        "host": m.host,
         "headroom": device as i128 - m.peak as i128,
         "persistent": program.persistent,
         "arena": program.arena,

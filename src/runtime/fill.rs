@@ -68,7 +68,10 @@ pub fn shards(plan: &Plan, category: Category) -> impl Iterator<Item = (&Unit, V
 /// What the reader of weights or checkpoint reports.
 pub fn fill(plan: &Plan, rank: u64, device: &mut dyn Device, origin: Origin) -> Result<(), Diagnostic> {
     let slices = plan.held(rank);
-    slices.iter().filter(|slice| origin.gives(slice.role)).try_for_each(|slice| stream(plan, device, slice, origin))
+    slices
+        .iter()
+        .filter(|slice| origin.gives(slice.role))
+        .try_for_each(|slice| stream(plan, device, slice, origin))
 }
 
 /// Elements that pass through host memory at a time.

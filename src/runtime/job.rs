@@ -101,7 +101,8 @@ impl Job<'_> {
                 for step in start + 1..=self.plan.train.steps {
                     let done = rank.step(step, self.feed, self.stop.load(Ordering::Relaxed))?;
                     if let Some(saver) = self.checkpoints.saver {
-                        saver.behind(rank.number(), step, done.last, &mut |view, out| rank.copy(view, out))?;
+                        saver
+                            .behind(rank.number(), step, done.last, &mut |view, out| rank.copy(view, out))?;
                     }
                     (self.inspect)(&rank, &done);
                     if rank.number() == 0 {
@@ -120,10 +121,11 @@ impl Job<'_> {
         .map(|ends| {
             let staging = self.checkpoints.saver.map_or(0, Saver::staging);
             Outcome {
-            steps: ends[0].0,
-            reserved: staging + ends.iter().map(|(_, memory)| memory.0).max().unwrap_or(0),
-            used: staging + ends.iter().map(|(_, memory)| memory.1).max().unwrap_or(0),
-        }})
+                steps: ends[0].0,
+                reserved: staging + ends.iter().map(|(_, memory)| memory.0).max().unwrap_or(0),
+                used: staging + ends.iter().map(|(_, memory)| memory.1).max().unwrap_or(0),
+            }
+        })
     }
 
     /// Runs `work` on every rank and `meanwhile`, with what the ranks send, on this thread. Threads are divided evenly;

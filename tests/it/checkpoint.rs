@@ -19,7 +19,11 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
-        if entry.path().is_dir() { copy(&entry.path(), &target) } else { drop(fs::copy(entry.path(), target).unwrap()) }
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
     }
 }
 
@@ -70,7 +74,8 @@ fn a_run_goes_on_where_it_was() {
     let go_on = ["run", "small.step", "--set", "train.steps=6", "--output", "again", "--resume"];
     let run = desk.stepc(&go_on);
     assert_eq!(run.code, Some(0), "{}", run.err);
-    for word in ["going on behind step 4 and 16 sequences", "step-000006.unfinished", "step 5/6", "weights: "] {
+    for word in ["going on behind step 4 and 16 sequences", "step-000006.unfinished", "step 5/6", "weights: "]
+    {
         assert!(run.out.contains(word), "{word} in\n{}", run.out);
     }
     assert!(!run.out.contains("step 4/6"), "{}", run.out);
@@ -96,10 +101,17 @@ fn nothing_begins_anew_unasked() {
     let desk = finished();
     let before = tree(&desk.path("out"));
     let run = |args: &[&str]| desk.stepc(&[&["run", "small.step"], args].concat());
-    refused(&run(&[]), 2, &["step::checkpoint::exists", "up to step 6", "--resume", "--output DIR", "small.step:"]);
+    refused(
+        &run(&[]),
+        2,
+        &["step::checkpoint::exists", "up to step 6", "--resume", "--output DIR", "small.step:"],
+    );
     refused(&run(&["--resume", "out/step-000002"]), 2, &["step::checkpoint::newer", "step-000006"]);
-    refused(&run(&["--resume", "out", "--output", "none"][..1]), 2, &[]);
-    refused(&run(&["--output", "fresh", "--resume"]), 2, &["step::checkpoint::none", "fresh", "--resume PATH"]);
+    refused(
+        &run(&["--output", "fresh", "--resume"]),
+        2,
+        &["step::checkpoint::none", "fresh", "--resume PATH"],
+    );
     refused(&run(&["--resume", "nowhere"]), 2, &["step::checkpoint::none", "nowhere", "does not exist"]);
     refused(&run(&["--resume", "data"]), 2, &["step::checkpoint::none"]);
     assert!(!desk.path("fresh").exists());
@@ -136,14 +148,22 @@ fn what_is_damaged_is_refused_and_the_other_one_named() {
     flipped[whole.len() / 2] ^= 1;
     let damage: [(&str, &dyn Fn(), &[&str]); 6] = [
         ("a flipped byte", &|| fs::write(&shard, &flipped).unwrap(), &["damaged", "checksum differs"]),
-        ("a cut shard", &|| fs::write(&shard, &whole[..whole.len() - 9]).unwrap(), &["damaged", "were written"]),
+        (
+            "a cut shard",
+            &|| fs::write(&shard, &whole[..whole.len() - 9]).unwrap(),
+            &["damaged", "were written"],
+        ),
         ("a missing shard", &|| fs::remove_file(&shard).unwrap(), &["damaged", "rank-00001", "is missing"]),
         (
             "an edited manifest",
             &|| fs::write(&manifest, text.replacen("step: 6", "step: 7", 1)).unwrap(),
             &["manifest", "checksum differs"],
         ),
-        ("a cut manifest", &|| fs::write(&manifest, &text[..200]).unwrap(), &["manifest", "checksum differs"]),
+        (
+            "a cut manifest",
+            &|| fs::write(&manifest, &text[..200]).unwrap(),
+            &["manifest", "checksum differs"],
+        ),
         ("no manifest", &|| fs::remove_file(&manifest).unwrap(), &["none", "holds no `manifest.ron`"]),
     ];
     for (what, damage, words) in damage {
@@ -158,7 +178,10 @@ fn what_is_damaged_is_refused_and_the_other_one_named() {
                 assert!(run.err.contains("step-000004"), "{what}: {}", run.err);
             }
         }
-        assert!(before == tree(&desk.path("out")) && !desk.path("hf").exists(), "{what}: nothing was touched");
+        assert!(
+            before == tree(&desk.path("out")) && !desk.path("hf").exists(),
+            "{what}: nothing was touched"
+        );
         fs::write(&shard, &whole).unwrap();
         fs::write(&manifest, &text).unwrap();
     }
@@ -178,10 +201,21 @@ fn what_has_changed_is_an_error_or_a_warning() {
     let tokenizer = fs::read_to_string(desk.path("tokenizer.json")).unwrap();
     desk.write("other.json", &format!("{tokenizer}\n"));
     let run = |set: &str| {
-        desk.stepc(&["run", "small.step", "--set", "train.steps=7", "--resume", "out/step-000006", "--output", "new", "--set", set])
+        desk.stepc(&[
+            "run",
+            "small.step",
+            "--set",
+            "train.steps=7",
+            "--resume",
+            "out/step-000006",
+            "--output",
+            "new",
+            "--set",
+            set,
+        ])
     };
     for (set, code, words) in [
-        ("model.hidden=64", "model", &["[4096, 32]", "[4096, 64]"][..]),
+        ("model.hidden=64", "model", &["model.embed_tokens.weight", "[4096, 32]"][..]),
         ("model.layers=3", "model", &["model.layers.3"]),
         ("train.seed=1", "seed", &["was 0 and is 1"]),
         ("data.sequence=16", "sequence", &["was 32 and is 16"]),
@@ -242,15 +276,100 @@ fn two_runs_do_not_share_a_folder() {
     refused(&second, 2, &["step::checkpoint::busy", "out"]);
 }
 
-/// A disk that is full while the fourth checkpoint is written: the run stops and says why, the third is whole, and with room
-/// again the run goes on from it.
-fn full(desk: &Desk, run: &Run) {
-    refused(run, 1, &["step::checkpoint::write", "step-00000", "is complete", "--resume"]);
-    let kept = stepc::checkpoint::newest(&desk.path("out")).expect("the one before is whole");
+/// What a run must leave behind that could not write a checkpoint: the reason, the one before whole, no half one; with room
+/// again it goes on.
+#[track_caller]
+fn stopped(desk: &Desk, run: &Run, reason: &str) {
+    refused(run, 1, &["step::checkpoint::write", reason, "step-00000", "is complete", "--resume"]);
+    let kept = stepc::checkpoint::newest(&desk.path("out")).expect("the one before is there");
     stepc::checkpoint::Checkpoint::open(&kept.path).unwrap();
     let names = fs::read_dir(desk.path("out")).unwrap().map(|e| e.unwrap().file_name());
     let half: Vec<_> = names.filter(|name| name.to_string_lossy().contains("unfinished")).collect();
     assert!(half.is_empty(), "{half:?}");
     let again = desk.stepc(&["run", "small.step", "--set", "train.steps=6", "--resume"]);
     assert_eq!(again.code, Some(0), "{}", again.err);
+}
+
+/// A limit on the size of files: writing fails as on a full disk, whoever runs the test.
+#[test]
+fn a_file_that_may_not_grow_stops_the_run() {
+    for every in ["every = 2, keep = 9", "every = 6"] {
+        let desk = Desk::new();
+        desk.spoil("every = 3", every);
+        // Ends behind step 2 with a checkpoint, in the background or, where nothing comes behind it, at once.
+        assert_eq!(desk.stepc(&["run", "small.step", "--set", "train.steps=2"]).code, Some(0));
+        let shard = fs::metadata(desk.path("out/step-000002/rank-00000.safetensors")).unwrap().len();
+        let script = format!(
+            "trap '' XFSZ; ulimit -f {}; exec {STEPC} run small.step --set train.steps=6 --resume",
+            shard / 2 / 512
+        );
+        let run = Run::new(desk.command("sh", &["-c", &script]).output().unwrap());
+        stopped(&desk, &run, "File too large");
+    }
+}
+
+/// A small disk of its own, where the machine lets a test mount one.
+#[test]
+fn a_full_disk_stops_the_run() {
+    let desk = Desk::new();
+    desk.spoil("every = 3", "every = 1, keep = 9");
+    fs::create_dir(desk.path("out")).unwrap();
+    assert_eq!(
+        desk.stepc(&["run", "small.step", "--set", "train.steps=1", "--output", "probe"]).code,
+        Some(0)
+    );
+    let one = stepc::checkpoint::Checkpoint::open(&desk.path("probe")).unwrap().manifest().bytes();
+    let script = format!(
+        "mount -t tmpfs -o size={} small out || exit 77\n\
+         {STEPC} run small.step --set train.steps=6\n\
+         code=$?\ncp -r out kept\nexit $code",
+        one * 7 / 2
+    );
+    let run = Run::new(desk.command("unshare", &["-rm", "sh", "-c", &script]).output().unwrap());
+    if run.code == Some(77) || run.err.contains("unshare") {
+        return;
+    }
+    fs::remove_dir(desk.path("out")).unwrap();
+    fs::rename(desk.path("kept"), desk.path("out")).unwrap();
+    stopped(&desk, &run, "No space left on device");
+}
+
+#[test]
+fn a_folder_that_may_only_be_read_is_refused() {
+    let desk = finished();
+    let script = format!(
+        "mount --bind out out && mount -o remount,ro,bind out || exit 77\n\
+         {STEPC} run small.step --set train.steps=8 --resume"
+    );
+    let run = Run::new(desk.command("unshare", &["-rm", "sh", "-c", &script]).output().unwrap());
+    if run.code == Some(77) || run.err.contains("unshare") {
+        return;
+    }
+    refused(&run, 2, &["step::output::unwritable", "Read-only file system"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_leaves_a_checkpoint_and_goes_on() {
+    for signal in ["-INT", "-TERM"] {
+        let desk = Desk::new();
+        desk.spoil("every = 3", "every = 100000");
+        let long = ["run", "small.step", "--set", "train.steps=100000"];
+        let mut child = desk.command(STEPC, &long).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let lines = || fs::read_to_string(desk.path("out/metrics.jsonl")).unwrap_or_default().lines().count();
+        let patience = std::time::Instant::now();
+        while lines() < 2 && patience.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(desk.command("kill", &[signal, &child.id().to_string()]).status().unwrap().success());
+        let out = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{out}");
+        let kept = stepc::checkpoint::newest(&desk.path("out")).unwrap();
+        assert!(out.contains(&format!("`--resume` goes on behind step {}", kept.step)), "{out}");
+        assert_eq!(kept.step as usize, lines());
+        let steps = format!("train.steps={}", kept.step + 2);
+        let again = desk.stepc(&["run", "small.step", "--resume", "--set", &steps]);
+        assert_eq!(again.code, Some(0), "{}", again.err);
+        assert_eq!(lines(), kept.step as usize + 2);
+    }
 }

@@ -128,7 +128,8 @@ const LAYOUTS: [Layout; 6] =
 #[test]
 fn by_the_same_layout_bit_for_bit() {
     for layout in LAYOUTS {
-        let (plan, whole, parts) = (planned(layout, 2, None), TempDir::new().unwrap(), TempDir::new().unwrap());
+        let (plan, whole, parts) =
+            (planned(layout, 2, None), TempDir::new().unwrap(), TempDir::new().unwrap());
         let reference = run(&plan, whole.path(), None);
         assert_eq!(list(whole.path()).iter().map(|l| l.step).collect::<Vec<_>>(), [2, 4, 6]);
         let again = run(&plan, parts.path(), Some(&at(whole.path(), 2)));
@@ -234,9 +235,11 @@ fn weights_have_a_cadence_of_their_own() {
 #[test]
 fn what_is_loaded_is_exported_again() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    for (recipe, folder) in
-        [(RECIPE, "step35"), ("tests/golden/qwen3_moe.step", "qwen3_moe"), ("tests/golden/llama.step", "llama")]
-    {
+    for (recipe, folder) in [
+        (RECIPE, "step35"),
+        ("tests/golden/qwen3_moe.step", "qwen3_moe"),
+        ("tests/golden/llama.step", "llama"),
+    ] {
         let desk = TempDir::new().unwrap();
         let source = desk.path().join("source");
         mixed(&golden.join(folder), &source);
@@ -305,7 +308,12 @@ fn mixed(from: &Path, to: &Path) {
 }
 
 /// Elements of a parameter from the tensors of a folder.
-fn read(weights: &Folder, parameter: &stepc::model::Parameter, elements: std::ops::Range<u64>, out: &mut [f32]) {
+fn read(
+    weights: &Folder,
+    parameter: &stepc::model::Parameter,
+    elements: std::ops::Range<u64>,
+    out: &mut [f32],
+) {
     for tensor in parameter.tensors() {
         let end = tensor.offset + tensor.shape.iter().product::<u64>();
         let (from, to) = (elements.start.max(tensor.offset), elements.end.min(end));
