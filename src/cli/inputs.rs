@@ -69,7 +69,6 @@ pub fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnosti
             &[("checkpoint.dir", "named here")]
         }
         "step::train::stage" => &[("train.stage", "set here")],
-        "step::precision::cpu" => &[("parallel.precision.params", "set here")],
         code if code.starts_with("step::weights::") => &[("model.weights", "named here")],
         _ => &[],
     };

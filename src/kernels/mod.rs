@@ -12,6 +12,7 @@
 
 mod attention;
 mod attention_grad;
+mod convert;
 mod elementwise;
 mod embedding;
 mod gate;
@@ -32,6 +33,7 @@ mod testing;
 
 pub use attention::{Attention, BLOCK as MOST_HEAD_DIM, flash_attention};
 pub use attention_grad::flash_attention_grad;
+pub use convert::{Half, narrow, widen};
 pub use elementwise::{add, add_assign, copy, fill, scale};
 pub use embedding::{embedding, embedding_grad};
 pub use gate::{head_gate, head_gate_grad};

@@ -9,6 +9,7 @@ use super::placement::Placement;
 use super::program::Program;
 use super::time::{Schedule, Time};
 use super::traffic::Traffic;
+use super::workspace;
 use crate::model::{Counts, Model, Parameter};
 use crate::recipe::{self, Checkpoint, Cluster, Data, DeviceKind, Parallel, Recipe, Train, Weights};
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,9 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
     let mesh = Mesh::new(&recipe.parallel, recipe.cluster.devices());
     let placement = Placement::new(&model, &mesh);
     let mut program = lower(recipe, &model, &mesh, &placement, task);
+    if recipe.cluster.device.kind == DeviceKind::Cpu {
+        workspace::add(&mut program);
+    }
     arena::assign(&mut program);
     let (counts, cluster) = (model.counts(), &recipe.cluster);
     let schedule = Schedule::of(&program, &mesh, cluster, recipe.data.sequence);

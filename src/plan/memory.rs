@@ -26,6 +26,8 @@ pub enum Category {
     Dispatch,
     /// Logits of the head.
     Logits,
+    /// Operands of one instruction, widened for kernels that compute in f32.
+    Workspace,
     /// Copies of the state, from which checkpoints are written while training goes on.
     Staging,
 }
@@ -43,6 +45,7 @@ impl Category {
             Category::Activations => "activations",
             Category::Dispatch => "expert rows",
             Category::Logits => "logits",
+            Category::Workspace => "workspace",
             Category::Staging => "checkpoint staging",
         }
     }

@@ -25,6 +25,7 @@ mod state;
 mod time;
 mod traffic;
 mod verify;
+mod workspace;
 
 pub use compile::{Plan, Task, compile};
 pub use demands::{Demand, of as demands};
@@ -40,3 +41,4 @@ pub use state::{Contents, Role, Slice, within};
 pub use time::{Bound, Cost, Schedule, Span, Time, Work};
 pub use traffic::Traffic;
 pub use verify::verify;
+pub use workspace::widened;

@@ -146,7 +146,9 @@ fn what_is_damaged_is_refused_and_the_other_one_named() {
 
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 1;
-    let damage: [(&str, &dyn Fn(), &[&str]); 6] = [
+    /// What is damaged, how, and words of what is said.
+    type Damage<'a> = (&'a str, &'a dyn Fn(), &'a [&'a str]);
+    let damage: [Damage; 6] = [
         ("a flipped byte", &|| fs::write(&shard, &flipped).unwrap(), &["damaged", "checksum differs"]),
         (
             "a cut shard",

@@ -206,7 +206,6 @@ fn bad_input_is_refused_before_anything_is_written() {
         ("vocab = 4096", "vocab = 4000", "step::data::vocab", &["4096", "4000", "tokenizer", "vocab"]),
         ("path = \"text.txt\"", "path = \"none/*.txt\"", "step::data::no_files", &["none"]),
         ("tokenizer = \"tokenizer.json\"", "tokenizer = \"no.json\"", "step::data::tokenizer", &["no.json"]),
-        ("params = f32", "params = bf16", "step::precision::cpu", &["bf16", "f32"]),
         ("weights = scratch", "weights = \"nowhere\"", "step::weights::", &["nowhere"]),
     ] {
         desk.spoil(old, new);

@@ -126,3 +126,27 @@ fn threads_give_the_same_bits() {
         assert!(difference(&two.parameters[name].1, values).0 < 1e-6, "{name}");
     }
 }
+
+/// In half precision the order of sums shows, but in the last bits only.
+#[test]
+fn half_precision() {
+    let half = ["parallel.precision.params=bf16", "train.micro_batch=1"];
+    let reference = run(STEP35, &half, 1);
+    let two = ["cluster.devices=2", "parallel.fsdp=2"];
+    for set in [
+        &["parallel.recompute=full"][..],
+        &two,
+        &[&two[..], &["parallel.ep=2", "parallel.ep_fsdp=1"]].concat(),
+    ] {
+        let other = run(STEP35, &[&half, set].concat(), 2);
+        for (a, b) in reference.reports.iter().zip(&other.reports) {
+            assert!((a.loss / b.loss - 1.0).abs() < 3e-3, "{set:?}: loss {} and {}", a.loss, b.loss);
+            assert!(
+                (a.grad_norm / b.grad_norm - 1.0).abs() < 2e-2,
+                "{set:?}: {} and {}",
+                a.grad_norm,
+                b.grad_norm
+            );
+        }
+    }
+}

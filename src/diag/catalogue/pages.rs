@@ -145,11 +145,6 @@ pages! {
         unwritable
     }
 
-    "element types"
-    precision {
-        cpu
-    }
-
     "blocks, items, profiles and files"
     recipe {
         ambiguous

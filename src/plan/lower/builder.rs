@@ -65,6 +65,7 @@ impl<'a> Builder<'a> {
             positions: nothing,
             frozen: Vec::new(),
             logits: None,
+            workspace: None,
         };
         let mut homes = HashMap::new();
         for (index, unit) in placement.units.iter().enumerate() {
