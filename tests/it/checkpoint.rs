@@ -218,7 +218,7 @@ fn what_has_changed_is_an_error_or_a_warning() {
     };
     for (set, code, words) in [
         ("model.hidden=64", "model", &["model.embed_tokens.weight", "[4096, 32]"][..]),
-        ("model.layers=3", "model", &["model.layers.3"]),
+        ("model.layers=5", "model", &["model.layers.4"]),
         ("train.seed=1", "seed", &["was 0 and is 1"]),
         ("data.sequence=16", "sequence", &["was 32 and is 16"]),
         ("data.tokenizer=\"other.json\"", "tokenizer", &["its file differs"]),
