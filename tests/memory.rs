@@ -160,6 +160,19 @@ fn the_peak_is_as_planned_and_a_step_allocates_nothing() {
             "cluster.devices=2",
             "parallel.ep=2",
         ],
+        &[
+            "train.steps=3",
+            "train.global_batch=4",
+            "train.micro_batch=1",
+            "train.loss_chunk=100",
+            "cluster.devices=2",
+            "parallel.recompute=selective",
+            "parallel.reshard_after_forward=false",
+            "model.sparse.router.groups=8",
+            "model.sparse.router.top_groups=4",
+            "model.sparse.router.aux_loss=0.01",
+            "model.sparse.router.bias_update=0.001",
+        ],
     ] {
         for checkpoints in [false, true] {
             let plan = laptop(set, checkpoints);

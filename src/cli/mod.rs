@@ -15,6 +15,7 @@ mod resume;
 mod run;
 mod schema;
 mod session;
+mod shown;
 mod target;
 mod train;
 mod tune;

@@ -3,7 +3,7 @@
 use super::arena;
 use super::demands::{self, Demand};
 use super::lower::lower;
-use super::memory::Memory;
+use super::memory::{Memory, tell_workspace};
 use super::mesh::Mesh;
 use super::placement::Placement;
 use super::program::Program;
@@ -66,6 +66,7 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
     let mesh = Mesh::new(&recipe.parallel, recipe.cluster.devices());
     let placement = Placement::new(&model, &mesh);
     let mut program = lower(recipe, &model, &mesh, &placement, task);
+    tell_workspace(&mut program);
     if recipe.cluster.device.kind == DeviceKind::Cpu {
         workspace::add(&mut program);
     }

@@ -136,6 +136,7 @@ pages! {
 
     "compiled plans"
     plan {
+        estimated
         few_rows
         invalid
         memory

@@ -6,6 +6,7 @@ mod memory;
 mod widen;
 
 use super::device::{Device, Scalars};
+use crate::base::DType;
 use crate::comm::{Communicator, Group, Routing};
 use crate::data::Sequence;
 use crate::diag::Diagnostic;
@@ -74,14 +75,17 @@ impl Cpu {
     /// The first size beyond what a kernel was made for.
     pub fn supports(plan: &Plan) -> Result<(), Diagnostic> {
         plan.program.instrs.iter().try_for_each(|op| {
-            let (what, size, most) = match op {
-                Op::MoeGatingTopK { index, .. } => ("top_k", index.cols, kernels::MOST_TOP_K),
-                Op::FlashAttentionScore { head_dim, .. } => ("head_dim", *head_dim, kernels::MOST_HEAD_DIM),
-                _ => return Ok(()),
+            let sizes: &[(&str, u64, usize)] = match op {
+                Op::MoeGatingTopK { index, groups, .. } => {
+                    &[("top_k", index.cols, kernels::MOST_TOP_K), ("groups", *groups, kernels::MOST_GROUPS)]
+                }
+                Op::FlashAttentionScore { head_dim, .. } => {
+                    &[("head_dim", *head_dim, kernels::MOST_HEAD_DIM)]
+                }
+                _ => &[],
             };
-            if size <= most as u64 {
-                return Ok(());
-            }
+            let beyond = sizes.iter().find(|(_, size, most)| *size > *most as u64);
+            let Some((what, size, most)) = beyond else { return Ok(()) };
             let message = format!("the CPU engine computes `{what}` up to {most}, not {size}");
             Err(Diagnostic::error("step::run::unsupported", message)
                 .help(format!("lower `{what}` in the profile for cpu")))
@@ -182,6 +186,21 @@ impl Device for Cpu {
         let mut values = vec![0.0; self.elements(view)];
         self.load_wide(view, &mut values);
         values
+    }
+
+    fn not_finite(&self, view: View) -> Option<u64> {
+        if self.plan.program.buffer(view.buffer).dtype == DType::I32 {
+            return None;
+        }
+        self.read(view).iter().position(|x| !x.is_finite()).map(|at| at as u64)
+    }
+
+    fn least(&mut self, number: u64) -> Result<u64, Diagnostic> {
+        let world = &self.groups[&Axis::World];
+        let mut all = vec![0; 2 * world.size()];
+        self.comm.all_gather_u32(world, &[(number >> 32) as u32, number as u32], &mut all)?;
+        let numbers = all.chunks_exact(2).map(|half| u64::from(half[0]) << 32 | u64::from(half[1]));
+        Ok(numbers.min().unwrap_or(number))
     }
 
     fn memory(&self) -> (u64, u64) {
