@@ -70,7 +70,9 @@ fn attention(c: &mut Criterion) {
     for (heads, kv_heads, head_dim, window) in
         [(4, 2, 64, None), (6, 2, 64, Some(128)), (12, 1, 128, Some(512))]
     {
-        let shape = Attention { heads, kv_heads, head_dim, window, scale: 1.0 / (head_dim as f32).sqrt() };
+        let scale = 1.0 / (head_dim as f32).sqrt();
+        let shape =
+            Attention { heads, kv_heads, head_dim, value_dim: head_dim, window, scale, softcap: None };
         let (q, k, v) = (
             values(tokens * heads * head_dim),
             values(tokens * kv_heads * head_dim),
@@ -82,7 +84,7 @@ fn attention(c: &mut Criterion) {
         let name = format!("{heads}/{kv_heads} heads of {head_dim}, window {window:?}");
         group.throughput(operations(4 * pairs * heads * head_dim));
         group.bench_function(BenchmarkId::new("forward", &name), |b| {
-            b.iter(|| flash_attention(&shape, &mut o, &mut lse, black_box(&q), &k, &v, &segments));
+            b.iter(|| flash_attention(&shape, &mut o, &mut lse, black_box(&q), &k, &v, None, &segments));
         });
         let (mut dq, mut dk, mut dv) = (vec![0.0; q.len()], vec![0.0; k.len()], vec![0.0; v.len()]);
         let d_o = values(q.len());
@@ -117,30 +119,34 @@ fn rows(c: &mut Criterion) {
 
     let n = TOKENS * INNER;
     let (mut g, mut u, mut a) = (values(n), values(n), vec![0.0; n]);
+    let silu = Glu { act: Act::Silu, limit: None };
     group.throughput(floats(3 * n));
-    group.bench_function("swi_glu", |b| b.iter(|| swi_glu(&mut a, black_box(&g), &u, None, None)));
+    group.bench_function("swi_glu", |b| b.iter(|| glu(&mut a, black_box(&g), &u, silu, None)));
     group.throughput(floats(6 * n));
     group.bench_function("swi_glu_grad", |b| {
-        b.iter(|| swi_glu_grad(black_box(&mut g), &mut u, &mut a, None, None, None, INNER));
+        b.iter(|| glu_grad(black_box(&mut g), &mut u, &mut a, silu, None, None, INNER));
     });
 
     let (heads, head_dim) = (6, 64);
     let half = head_dim / 2;
     let (mut cos, mut sin) = (vec![0.0; TOKENS * half], vec![0.0; TOKENS * half]);
-    rope_table(&mut cos, &mut sin, 1e4, head_dim, None);
+    rope_table(&mut cos, &mut sin, 1e4, head_dim, RopeScaling::None, 1.0);
     let table = RopeTable { cos: &cos, sin: &sin, rot_dim: head_dim };
     let positions: Vec<u32> = (0..TOKENS as u32).collect();
     let mut x = values(TOKENS * heads * head_dim);
     group.throughput(floats(2 * x.len()));
     group.bench_function("rotary", |b| {
-        b.iter(|| rotary(black_box(&mut x), &table, &positions, heads, head_dim, false))
+        let rotation = Rotation { heads, head_dim, from: 0, interleaved: false, inverse: false };
+        b.iter(|| rotary(black_box(&mut x), &table, &positions, &rotation))
     });
 
     let vocabulary = 4096;
     let labels: Vec<i32> = (0..TOKENS as i32).collect();
     let mut logits = values(TOKENS * vocabulary);
     group.throughput(floats(2 * logits.len()));
-    group.bench_function("cross_entropy", |b| b.iter(|| cross_entropy(black_box(&mut logits), &labels, 1.0)));
+    group.bench_function("cross_entropy", |b| {
+        b.iter(|| cross_entropy(black_box(&mut logits), &labels, 1.0, None))
+    });
 
     let (experts, k) = (16, 4);
     let logits = values(TOKENS * experts);

@@ -8,8 +8,8 @@ use stepc::base::{DType, Host, SourceMap};
 use stepc::diag::render::{self, Style, render};
 use stepc::diag::{Severity, Sink};
 use stepc::recipe::{
-    DeviceKind, Ffn, Gate, Layout, Loaded, MtpHead, Optimizer, Request, Resolved, Scaling, Schedule, Score,
-    Via, Weights, load,
+    DeviceKind, Ffn, Gate, Layout, Loaded, MtpHead, Optimizer, QkNorm, Request, Resolved, Scaling, Schedule,
+    Score, Via, Weights, load,
 };
 
 /// A small recipe that resolves without a word, to be broken in one place at a time.
@@ -114,7 +114,7 @@ fn the_flagship_is_the_released_architecture() {
         let attention = &layer.attention;
         let full = index % 4 == 0;
         assert_eq!((attention.heads, attention.window), if full { (64, None) } else { (96, Some(512)) });
-        assert_eq!((attention.kv_heads, attention.head_dim, attention.qk_norm), (8, 128, true));
+        assert_eq!((attention.kv_heads, attention.head_dim, attention.qk_norm), (8, 128, QkNorm::Head));
         assert_eq!(attention.gate, Gate::PerHead);
         let rope = &attention.rope;
         assert_eq!((rope.theta, rope.fraction), if full { (5e6, 0.5) } else { (1e4, 1.0) });
@@ -124,7 +124,7 @@ fn the_flagship_is_the_released_architecture() {
                 let figures = (scaling.factor, scaling.original, scaling.low, scaling.high);
                 assert_eq!(figures, (2.0, 131072, 1.0, 32.0));
             }
-            Scaling::None => assert!(!full),
+            other => assert!(!full && *other == Scaling::None),
         }
         match &layer.ffn {
             Ffn::Dense(mlp) => assert_eq!((index < 3, mlp.inner, mlp.clamp), (true, 11264, None)),

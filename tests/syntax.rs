@@ -137,7 +137,7 @@ const MODEL: &str = r#"model step35_flash {
 
   attention full {
     heads = 64, kv_heads = 8, head_dim = 128
-    qk_norm = true
+    qk_norm = head
     gate    = per_head
     rope { theta = 5e6, fraction = 0.5, scaling llama3 { factor = 2.0, original = 128Ki, low = 1.0, high = 32.0 } }
   }

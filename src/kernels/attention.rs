@@ -6,7 +6,7 @@
 //! one product.
 
 use super::gemm::{View, matmul_strided};
-use super::math::{exp, exp_sum, max};
+use super::math::{exp, exp_sum, max, tanh};
 use super::parallel::{Shared, run};
 use super::simd::vectorized;
 use rayon::prelude::*;
@@ -21,18 +21,21 @@ pub(super) const ROWS: usize = 128;
 /// Elements of a block of queries; caps the rows where heads are wide.
 pub const BLOCK: usize = 1 << 14;
 
-/// The shape of an attention layer. `q` and `o` are [tokens, heads, head_dim], `k` and `v` [tokens, kv_heads,
-/// head_dim].
+/// The shape of an attention layer: `q` [tokens, heads, head_dim], `k` [tokens, kv_heads, head_dim], `v` [tokens,
+/// kv_heads, value_dim], `o` [tokens, heads, value_dim].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention {
     pub heads: usize,
     /// Query head `j` uses key head `j / (heads / kv_heads)`.
     pub kv_heads: usize,
     pub head_dim: usize,
+    pub value_dim: usize,
     /// Keys a query sees at most, itself included.
     pub window: Option<usize>,
     /// Factor on the scores, usually 1 / sqrt(head_dim).
     pub scale: f32,
+    /// Limit L of a score s: `L · tanh(s / L)`.
+    pub softcap: Option<f32>,
 }
 
 /// Some queries of some heads that share a key head: the unit of work.
@@ -51,7 +54,7 @@ impl Attention {
 
     /// Heads and queries of a block: as many heads as there are, then queries up to the room there is.
     fn block_size(&self) -> (usize, usize) {
-        let rows = (BLOCK / self.head_dim).min(ROWS);
+        let rows = (BLOCK / self.head_dim.max(self.value_dim)).min(ROWS);
         let heads = self.group().min(rows);
         (heads, rows / heads)
     }
@@ -85,23 +88,31 @@ impl Attention {
         first
     }
 
-    /// Where the rows of one key head start in `k` or `v`, as a matrix from token `from` on.
-    pub(super) fn keys<'a>(&self, k: &'a [f32], kv_head: usize, from: usize) -> View<'a> {
-        let stride = self.kv_heads * self.head_dim;
-        View::rows(&k[from * stride + kv_head * self.head_dim..], stride)
+    /// Where the rows of one key head start in `k` or `v`, `dim` channels wide, as a matrix from token `from` on.
+    pub(super) fn keys<'a>(&self, k: &'a [f32], dim: usize, kv_head: usize, from: usize) -> View<'a> {
+        let stride = self.kv_heads * dim;
+        View::rows(&k[from * stride + kv_head * dim..], stride)
     }
 
-    pub(super) fn check(&self, q: &[f32], k: &[f32], v: &[f32], lse: &[f32], segments: &[u32]) -> usize {
-        let Attention { heads, kv_heads, head_dim, window, .. } = *self;
+    /// Number of tokens of operands that fit together; others are a mistake of the caller.
+    pub(super) fn check(
+        &self,
+        [q, k, v]: [&[f32]; 3],
+        sinks: Option<&[f32]>,
+        lse: &[f32],
+        segments: &[u32],
+    ) -> usize {
+        let Attention { heads, kv_heads, head_dim, value_dim, window, .. } = *self;
         assert!(kv_heads > 0 && heads % kv_heads == 0 && heads > 0, "{heads} query and {kv_heads} key heads");
         assert!(
-            (1..=BLOCK).contains(&head_dim) && window != Some(0),
-            "head_dim {head_dim}, window {window:?}"
+            [head_dim, value_dim].iter().all(|dim| (1..=BLOCK).contains(dim)) && window != Some(0),
+            "head_dim {head_dim}, value_dim {value_dim}, window {window:?}"
         );
         let tokens = lse.len() / heads;
         assert_eq!(lse.len(), tokens * heads);
         assert_eq!(q.len(), lse.len() * head_dim);
-        assert!(k.len() == tokens * kv_heads * head_dim && v.len() == k.len());
+        assert!(k.len() == tokens * kv_heads * head_dim && v.len() == tokens * kv_heads * value_dim);
+        assert!(sinks.is_none_or(|sinks| sinks.len() == heads));
         let ordered = segments.first() == Some(&0) && segments.is_sorted();
         assert!(
             ordered && segments.last() == Some(&(tokens as u32)),
@@ -129,10 +140,9 @@ impl Block {
 }
 
 vectorized! {
-    /// Copies the rows of `x` [tokens, heads, head_dim] that a block names into a matrix, times `factor`.
-    pub(super) fn stack(to: &mut [f32], x: &[f32], block: &Block, shape: &Attention, factor: f32) {
-        let d = shape.head_dim;
-        for (to, row) in to.chunks_exact_mut(d).zip(block.each_row(shape.heads)) {
+    /// Copies the rows of `x` [tokens, heads, d] that a block names into a matrix, times `factor`.
+    pub(super) fn stack(to: &mut [f32], x: &[f32], block: &Block, heads: usize, d: usize, factor: f32) {
+        for (to, row) in to.chunks_exact_mut(d).zip(block.each_row(heads)) {
             for (to, x) in to.iter_mut().zip(&x[row * d..][..d]) {
                 *to = x * factor;
             }
@@ -161,9 +171,9 @@ impl Mask<'_> {
     }
 }
 
-/// `o` [tokens, heads, head_dim] = softmax(scale · q kᵀ) v over the visible keys, and `lse` [tokens, heads],
-/// the logarithm of each softmax's denominator, for the gradient. `segments` are the ascending bounds 0, …,
-/// tokens of the documents.
+/// `o` = softmax(scale · q kᵀ) v over the visible keys, and `lse` [tokens, heads], the logarithm of each softmax's
+/// denominator, for the gradient. `sinks` `[heads]` adds e^sink to the denominators of a head. `segments` are the
+/// ascending bounds 0, …, tokens of the documents.
 #[allow(clippy::too_many_arguments)]
 pub fn flash_attention(
     shape: &Attention,
@@ -172,10 +182,11 @@ pub fn flash_attention(
     q: &[f32],
     k: &[f32],
     v: &[f32],
+    sinks: Option<&[f32]>,
     segments: &[u32],
 ) {
-    let tokens = shape.check(q, k, v, lse, segments);
-    assert_eq!(o.len(), q.len());
+    let tokens = shape.check([q, k, v], sinks, lse, segments);
+    assert_eq!(o.len(), lse.len() * shape.value_dim);
     let all = 0..tokens;
     let blocks = shape.blocks(tokens);
     let total = blocks * shape.kv_heads;
@@ -186,7 +197,7 @@ pub fn flash_attention(
         let mut scratch = Scratch { q: [0.0; BLOCK], acc: [0.0; BLOCK], p: [0.0; ROWS * KEYS] };
         for index in task * size..((task + 1) * size).min(total) {
             let block = shape.block(index / blocks, &all, index % blocks);
-            scratch.attend(shape, &block, &o, &lse, q, k, v, segments);
+            scratch.attend(shape, &block, &o, &lse, [q, k, v], sinks, segments);
         }
     });
 }
@@ -209,34 +220,54 @@ impl Scratch {
         block: &Block,
         o: &Shared<'_, f32>,
         lse: &Shared<'_, f32>,
-        q: &[f32],
-        k: &[f32],
-        v: &[f32],
+        [q, k, v]: [&[f32]; 3],
+        sinks: Option<&[f32]>,
         segments: &[u32],
     ) {
-        let (rows, d) = (block.rows(), shape.head_dim);
-        let (stacked, acc) = (&mut self.q[..rows * d], &mut self.acc[..rows * d]);
-        stack(stacked, q, block, shape, shape.scale);
+        let (rows, d, e) = (block.rows(), shape.head_dim, shape.value_dim);
+        let (stacked, acc) = (&mut self.q[..rows * d], &mut self.acc[..rows * e]);
+        stack(stacked, q, block, shape.heads, d, shape.scale);
         let first_keys = shape.first_keys(block, segments);
         let mut most = [f32::NEG_INFINITY; ROWS];
         let mut total = [0.0; ROWS];
+        if let Some(sinks) = sinks {
+            // A sink is a score that has been seen before all keys.
+            for (most, row) in most.iter_mut().zip(block.each_row(shape.heads)) {
+                *most = sinks[row % shape.heads];
+            }
+            total.fill(1.0);
+        }
         for tile in (first_keys[0]..block.queries.end).step_by(KEYS) {
             let keys = KEYS.min(block.queries.end - tile);
             let p = &mut self.p[..rows * KEYS];
-            let k = shape.keys(k, block.kv_head, tile).transposed();
+            let k = shape.keys(k, d, block.kv_head, tile).transposed();
             matmul_strided(p, KEYS, View::rows(stacked, d), k, [rows, keys, d], 1.0, false);
-            softmax_tile(p, acc, &mut most, &mut total, block.mask(&first_keys, tile, keys), d);
-            let v = shape.keys(v, block.kv_head, tile);
-            matmul_strided(acc, d, View::rows(p, KEYS), v, [rows, d, keys], 1.0, tile != first_keys[0]);
+            if let Some(limit) = shape.softcap {
+                cap_tile(p, keys, limit);
+            }
+            softmax_tile(p, acc, &mut most, &mut total, block.mask(&first_keys, tile, keys), e);
+            let v = shape.keys(v, e, block.kv_head, tile);
+            matmul_strided(acc, e, View::rows(p, KEYS), v, [rows, e, keys], 1.0, tile != first_keys[0]);
         }
         for (r, row) in block.each_row(shape.heads).enumerate() {
             // SAFETY: every row of every head belongs to one block.
-            let (o, lse) = unsafe { (o.slice(row * d, d), lse.slice(row, 1)) };
+            let (o, lse) = unsafe { (o.slice(row * e, e), lse.slice(row, 1)) };
             let factor = 1.0 / total[r];
-            for (o, acc) in o.iter_mut().zip(&acc[r * d..]) {
+            for (o, acc) in o.iter_mut().zip(&acc[r * e..]) {
                 *o = acc * factor;
             }
             lse[0] = most[r] + total[r].ln();
+        }
+    }
+}
+
+vectorized! {
+    /// Limits the scores of a tile.
+    fn cap_tile(p: &mut [f32], keys: usize, limit: f32) {
+        for p in p.chunks_exact_mut(KEYS) {
+            for p in &mut p[..keys] {
+                *p = limit * tanh(*p / limit);
+            }
         }
     }
 }
@@ -277,84 +308,25 @@ vectorized! {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::testing::{close, random, same_for_any_threads, wide};
+mod tests {
+    use super::super::attention_reference::{cases, naive, operands, sinks_of};
+    use super::super::testing::{close, same_for_any_threads, wide};
     use super::*;
-
-    /// Shapes with odd sizes, shared heads, windows and documents: (shape, segments).
-    pub(in super::super) fn cases() -> Vec<(Attention, Vec<u32>)> {
-        let shape = |heads, kv_heads, head_dim, window| Attention {
-            heads,
-            kv_heads,
-            head_dim,
-            window,
-            scale: 1.0 / (head_dim as f32).sqrt(),
-        };
-        vec![
-            (shape(1, 1, 16, None), vec![0, 1]),
-            (shape(2, 1, 32, None), vec![0, 37]),
-            (shape(4, 2, 64, Some(8)), vec![0, 5, 5, 37, 38, 150]),
-            (shape(3, 3, 128, Some(1)), vec![0, 20]),
-            (shape(6, 2, 16, Some(128)), vec![0, 300]),
-            (shape(4, 2, 16, None), vec![0, 400]),
-            (shape(12, 1, 128, None), vec![0, 90, 140]),
-            (shape(160, 1, 8, Some(5)), vec![0, 11]),
-            (shape(2, 2, 300, None), vec![0, 130, 200]),
-        ]
-    }
-
-    /// Weights of every query on every key, and the output, in f64.
-    pub(in super::super) fn naive(
-        shape: &Attention,
-        q: &[f64],
-        k: &[f64],
-        v: &[f64],
-        segments: &[u32],
-    ) -> (Vec<f64>, Vec<f64>) {
-        let Attention { heads, kv_heads, head_dim: d, window, scale } = *shape;
-        let tokens = q.len() / heads / d;
-        let segment = |t: usize| segments.iter().filter(|&&edge| edge as usize <= t).count();
-        let (mut o, mut lse) = (vec![0.0; q.len()], vec![0.0; tokens * heads]);
-        for s in 0..tokens {
-            for h in 0..heads {
-                let row = s * heads + h;
-                let of = |t: usize| (t * kv_heads + h / (heads / kv_heads)) * d;
-                let keys: Vec<usize> = (0..=s)
-                    .filter(|&t| segment(t) == segment(s) && window.is_none_or(|w| s - t < w))
-                    .collect();
-                let score =
-                    |t: usize| (0..d).map(|i| q[row * d + i] * k[of(t) + i]).sum::<f64>() * f64::from(scale);
-                let weights: Vec<f64> = keys.iter().map(|&t| score(t).exp()).collect();
-                let total: f64 = weights.iter().sum();
-                for (&t, weight) in keys.iter().zip(&weights) {
-                    for i in 0..d {
-                        o[row * d + i] += weight / total * v[of(t) + i];
-                    }
-                }
-                lse[row] = total.ln();
-            }
-        }
-        (o, lse)
-    }
-
-    /// Random queries, keys and values.
-    pub(in super::super) fn operands(shape: &Attention, segments: &[u32]) -> (usize, [Vec<f32>; 3]) {
-        let tokens = segments[segments.len() - 1] as usize;
-        let d = shape.head_dim;
-        let make = |heads: usize, seed| random(tokens * heads * d, seed, 1.0);
-        (tokens, [make(shape.heads, 1), make(shape.kv_heads, 2), make(shape.kv_heads, 3)])
-    }
 
     #[test]
     fn matches_the_whole_matrix() {
         for (shape, segments) in cases() {
             let (tokens, [q, k, v]) = operands(&shape, &segments);
+            let sinks = sinks_of(&shape);
             let (o, lse) = same_for_any_threads(|| {
-                let (mut o, mut lse) = (vec![f32::NAN; q.len()], vec![f32::NAN; tokens * shape.heads]);
-                flash_attention(&shape, &mut o, &mut lse, &q, &k, &v, &segments);
+                let rows = tokens * shape.heads;
+                let (mut o, mut lse) = (vec![f32::NAN; rows * shape.value_dim], vec![f32::NAN; rows]);
+                flash_attention(&shape, &mut o, &mut lse, &q, &k, &v, sinks.as_deref(), &segments);
                 (o, lse)
             });
-            let (want_o, want_lse) = naive(&shape, &wide(&q), &wide(&k), &wide(&v), &segments);
+            let wide_sinks = sinks.as_deref().map(wide);
+            let (want_o, want_lse) =
+                naive(&shape, &wide(&q), &wide(&k), &wide(&v), wide_sinks.as_deref(), &segments);
             close(&format!("o of {shape:?}"), &o, &want_o, 3e-6);
             close(&format!("lse of {shape:?}"), &lse, &want_lse, 3e-6);
         }
@@ -362,19 +334,27 @@ pub(super) mod tests {
 
     #[test]
     fn large_scores_do_not_overflow() {
-        let shape = Attention { heads: 1, kv_heads: 1, head_dim: 4, window: None, scale: 1.0 };
+        let shape = Attention {
+            heads: 1,
+            kv_heads: 1,
+            head_dim: 4,
+            value_dim: 4,
+            window: None,
+            scale: 1.0,
+            softcap: None,
+        };
         let q = [100.0; 12];
         let k = [-50.0, 0.0, 0.0, 0.0, 60.0, 0.0, 0.0, 0.0, 50.0, 0.0, 0.0, 0.0];
         let v: Vec<f32> = (0..12).map(|i| i as f32).collect();
         let (mut o, mut lse) = ([0.0; 12], [0.0; 3]);
-        flash_attention(&shape, &mut o, &mut lse, &q, &k, &v, &[0, 3]);
+        flash_attention(&shape, &mut o, &mut lse, &q, &k, &v, None, &[0, 3]);
         assert_eq!(lse, [-5000.0, 6000.0, 6000.0]);
         assert_eq!(o[8..], v[4..8]);
     }
 
     #[test]
     fn no_tokens() {
-        let shape = Attention { heads: 2, kv_heads: 1, head_dim: 4, window: None, scale: 1.0 };
-        flash_attention(&shape, &mut [], &mut [], &[], &[], &[], &[0]);
+        let shape = cases()[0].0;
+        flash_attention(&shape, &mut [], &mut [], &[], &[], &[], None, &[0]);
     }
 }

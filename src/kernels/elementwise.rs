@@ -34,6 +34,34 @@ pub fn copy(out: &mut [f32], x: &[f32]) {
     run(out.par_chunks_mut(GRAIN).zip(x.par_chunks(GRAIN)), |(out, x)| out.copy_from_slice(x));
 }
 
+/// `y = clamp(x, −limit, limit)`.
+pub fn clip(y: &mut [f32], x: &[f32], limit: f32) {
+    assert_eq!(y.len(), x.len());
+    run(y.par_chunks_mut(GRAIN).zip(x.par_chunks(GRAIN)), |(y, x)| clip_chunk(y, x, limit));
+}
+
+/// Gradient of [`clip`] in place: what was cut off has none.
+pub fn clip_grad(dy: &mut [f32], x: &[f32], limit: f32) {
+    assert_eq!(dy.len(), x.len());
+    run(dy.par_chunks_mut(GRAIN).zip(x.par_chunks(GRAIN)), |(dy, x)| clip_grad_chunk(dy, x, limit));
+}
+
+vectorized! {
+    fn clip_chunk(y: &mut [f32], x: &[f32], limit: f32) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = x.clamp(-limit, limit);
+        }
+    }
+}
+
+vectorized! {
+    fn clip_grad_chunk(dy: &mut [f32], x: &[f32], limit: f32) {
+        for (dy, x) in dy.iter_mut().zip(x) {
+            *dy = if x.abs() <= limit { *dy } else { 0.0 };
+        }
+    }
+}
+
 vectorized! {
     fn add_chunk(out: &mut [f32], a: &[f32], b: &[f32]) {
         for ((out, a), b) in out.iter_mut().zip(a).zip(b) {

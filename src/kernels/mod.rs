@@ -12,13 +12,18 @@
 
 mod attention;
 mod attention_grad;
+#[cfg(test)]
+mod attention_reference;
 mod balance;
+mod bias;
 mod convert;
 mod elementwise;
 mod embedding;
 mod gate;
 mod gemm;
+mod glu;
 mod grouped;
+mod latent;
 mod loss;
 mod math;
 mod moe;
@@ -28,23 +33,24 @@ mod parallel;
 mod rope;
 mod route;
 mod simd;
-mod swiglu;
 #[cfg(test)]
 mod testing;
 
 pub use attention::{Attention, BLOCK as MOST_HEAD_DIM, flash_attention};
-pub use attention_grad::flash_attention_grad;
+pub use attention_grad::{attention_sink_grad, flash_attention_grad};
 pub use balance::{balance_loss, count_load, update_bias};
+pub use bias::{add_bias, add_bias_grad};
 pub use convert::{Half, narrow, widen};
-pub use elementwise::{add, add_assign, copy, fill, scale};
+pub use elementwise::{add, add_assign, clip, clip_grad, copy, fill, scale};
 pub use embedding::{embedding, embedding_grad};
 pub use gate::{head_gate, head_gate_grad};
 pub use gemm::{View, matmul, matmul_strided};
+pub use glu::{Act, Glu, glu, glu_grad};
 pub use grouped::{grouped_matmul, grouped_matmul_weight_grad};
-pub use loss::cross_entropy;
+pub use latent::{latent_key_value, latent_key_value_grad};
+pub use loss::{cross_entropy, softcap};
 pub use moe::{token_permute, token_sort, token_unpermute, weight_permute, weight_unpermute};
 pub use norm::{rms_norm, rms_norm_grad};
 pub use optimizer::{AdamWStep, adamw, sum_squares};
-pub use rope::{Llama3Scaling, RopeTable, rope_table, rotary};
+pub use rope::{Llama3Scaling, RopeScaling, RopeTable, Rotation, YarnScaling, rope_table, rotary};
 pub use route::{Gating, MOST_CHOSEN as MOST_TOP_K, MOST_GROUPS, Score, gating_top_k, gating_top_k_grad};
-pub use swiglu::{swi_glu, swi_glu_grad};

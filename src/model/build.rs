@@ -1,5 +1,6 @@
 //! From the typed model of a recipe to modules and parameters.
 
+use super::attention::AttentionModule;
 use super::names::LayerNames;
 use super::parameter::{Init, ParamId, Parameter, Part};
 use crate::base::DType;
@@ -12,6 +13,10 @@ pub struct Model {
     pub vocab: u64,
     pub hidden: u64,
     pub norm: recipe::Norm,
+    /// The embedding of a token is multiplied by this.
+    pub embed_scale: f64,
+    /// Logits go through `cap · tanh(logit / cap)`.
+    pub logit_softcap: Option<f64>,
     pub embed: ParamId,
     pub layers: Vec<LayerModule>,
     pub final_norm: ParamId,
@@ -20,25 +25,15 @@ pub struct Model {
     pub mtp: Vec<MtpModule>,
 }
 
-/// A decoder layer: `h += attention(norm(h)); h += ffn(norm(h))`.
+/// A decoder layer: `h += attention(norm(h)); h += ffn(norm(h))`, with a further norm around each half where the model
+/// has norms behind them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerModule {
     pub attention: AttentionModule,
+    pub attention_norm_behind: Option<ParamId>,
     pub ffn_norm: ParamId,
     pub ffn: FfnModule,
-}
-
-/// Grouped-query attention with optional norms on queries and keys and an optional gate per head.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AttentionModule {
-    pub config: recipe::Attention,
-    pub norm: ParamId,
-    pub q: ParamId,
-    pub k: ParamId,
-    pub v: ParamId,
-    pub o: ParamId,
-    pub gate: Option<ParamId>,
-    pub qk_norm: Option<(ParamId, ParamId)>,
+    pub ffn_norm_behind: Option<ParamId>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +49,15 @@ pub struct MlpModule {
     pub gate: ParamId,
     pub up: ParamId,
     pub down: ParamId,
+    pub bias: Option<Biases>,
+}
+
+/// What the three projections of a feed-forward layer add, by expert where they are routed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Biases {
+    pub gate: ParamId,
+    pub up: ParamId,
+    pub down: ParamId,
 }
 
 /// Routed experts, their router and the expert that all tokens share.
@@ -61,11 +65,44 @@ pub struct MlpModule {
 pub struct MoeModule {
     pub config: recipe::Moe,
     pub router: ParamId,
+    /// Added to the logits, and trained.
+    pub logit_bias: Option<ParamId>,
+    /// Added to the scores for the choice alone, and frozen.
     pub bias: Option<ParamId>,
     pub gate: ParamId,
     pub up: ParamId,
     pub down: ParamId,
+    /// `[experts, out]` each.
+    pub biases: Option<Biases>,
     pub shared: Option<MlpModule>,
+    /// From a token to the logit of the shared expert's weight.
+    pub shared_router: Option<ParamId>,
+}
+
+impl MlpModule {
+    /// Its parameters.
+    pub fn params(&self) -> impl Iterator<Item = ParamId> {
+        [self.gate, self.up, self.down].into_iter().chain(self.bias.into_iter().flat_map(Biases::params))
+    }
+}
+
+impl Biases {
+    fn params(self) -> [ParamId; 3] {
+        [self.gate, self.up, self.down]
+    }
+}
+
+impl MoeModule {
+    /// The parameters of the routed experts.
+    pub fn experts(&self) -> impl Iterator<Item = ParamId> {
+        [self.gate, self.up, self.down].into_iter().chain(self.biases.into_iter().flat_map(Biases::params))
+    }
+
+    /// The trained parameters that every token meets: of the router and of the shared expert.
+    pub fn dense(&self) -> impl Iterator<Item = ParamId> {
+        let shared = self.shared.iter().flat_map(MlpModule::params);
+        [self.router].into_iter().chain(self.logit_bias).chain(self.shared_router).chain(shared)
+    }
 }
 
 /// One layer of multi-token prediction: `block(project([norm(embed(next)), norm(h)]))` and a head.
@@ -100,6 +137,8 @@ impl Model {
             vocab: model.vocab,
             hidden: model.hidden,
             norm: model.norm.clone(),
+            embed_scale: model.embed_scale,
+            logit_softcap: model.logit_softcap,
             embed,
             layers,
             final_norm,
@@ -120,8 +159,8 @@ impl Model {
     }
 }
 
-struct Builder<'a> {
-    model: &'a recipe::Model,
+pub(super) struct Builder<'a> {
+    pub model: &'a recipe::Model,
     dtype: DType,
     params: Vec<Parameter>,
     part: Part,
@@ -138,7 +177,7 @@ impl Builder<'_> {
         self.add(Parameter { name, shape, dtype, part, trainable: true, init })
     }
 
-    fn matrix(&mut self, name: String, shape: [u64; 2]) -> ParamId {
+    pub fn matrix(&mut self, name: String, shape: [u64; 2]) -> ParamId {
         self.tensor(name, shape.to_vec(), self.dtype, self.part)
     }
 
@@ -147,53 +186,66 @@ impl Builder<'_> {
     }
 
     /// A norm starts as the identity: weight + offset = 1.
-    fn norm(&mut self, name: String, size: u64) -> ParamId {
-        let init = Init::Constant(1.0 - self.model.norm.offset);
+    pub fn norm(&mut self, name: String, size: u64) -> ParamId {
+        self.vector(name, size, Init::Constant(1.0 - self.model.norm.offset))
+    }
+
+    pub fn vector(&mut self, name: String, size: u64, init: Init) -> ParamId {
         let (dtype, part) = (self.dtype, self.part);
         self.add(Parameter { name, shape: vec![size], dtype, part, trainable: true, init })
+    }
+
+    fn norm_behind(&mut self, name: String) -> Option<ParamId> {
+        self.model.norm.behind.then(|| self.norm(name, self.model.hidden))
+    }
+
+    fn bias(&mut self, name: String, shape: &[u64], dtype: DType, part: Part) -> ParamId {
+        let (shape, init) = (shape.to_vec(), Init::Constant(0.0));
+        self.add(Parameter { name, shape, dtype, part, trainable: true, init })
     }
 
     fn layer(&mut self, i: u64, attention: &recipe::Attention, ffn: &recipe::Ffn) -> LayerModule {
         let names = LayerNames::new(&self.model.names, i);
         let attention = self.attention(&names, attention);
-        let ffn_norm = self.norm(names.of(&names.names.mlp.norm), self.model.hidden);
+        let attention_norm_behind = self.norm_behind(names.of(&names.names.attention.norm_behind));
+        let n = &names.names.mlp;
+        let ffn_norm = self.norm(names.of(&n.norm), self.model.hidden);
         let ffn = match ffn {
             recipe::Ffn::Dense(mlp) => {
-                let n = &names.names.mlp;
-                FfnModule::Dense(self.mlp(mlp, [&n.gate, &n.up, &n.down].map(|n| names.of(n))))
+                let biases = [&n.gate_bias, &n.up_bias, &n.down_bias];
+                FfnModule::Dense(self.mlp(&names, mlp, [&n.gate, &n.up, &n.down], biases))
             }
             recipe::Ffn::Moe(moe) => FfnModule::Moe(self.moe(&names, moe)),
         };
-        LayerModule { attention, ffn_norm, ffn }
+        let ffn_norm_behind = self.norm_behind(names.of(&n.norm_behind));
+        LayerModule { attention, attention_norm_behind, ffn_norm, ffn, ffn_norm_behind }
     }
 
-    fn attention(&mut self, names: &LayerNames, a: &recipe::Attention) -> AttentionModule {
-        let n = &names.names.attention;
-        let hidden = self.model.hidden;
-        let (q, kv) = (a.heads * a.head_dim, a.kv_heads * a.head_dim);
-        AttentionModule {
-            norm: self.norm(names.of(&n.norm), hidden),
-            q: self.matrix(names.of(&n.q), [q, hidden]),
-            k: self.matrix(names.of(&n.k), [kv, hidden]),
-            v: self.matrix(names.of(&n.v), [kv, hidden]),
-            o: self.matrix(names.of(&n.o), [hidden, q]),
-            gate: (a.gate == recipe::Gate::PerHead)
-                .then(|| self.matrix(names.of(&n.gate), [a.heads, hidden])),
-            qk_norm: a.qk_norm.then(|| {
-                (self.norm(names.of(&n.q_norm), a.head_dim), self.norm(names.of(&n.k_norm), a.head_dim))
-            }),
-            config: a.clone(),
-        }
-    }
-
-    fn mlp(&mut self, mlp: &recipe::Mlp, [gate, up, down]: [String; 3]) -> MlpModule {
+    fn mlp(
+        &mut self,
+        names: &LayerNames,
+        mlp: &recipe::Mlp,
+        [gate, up, down]: [&String; 3],
+        biases: [&String; 3],
+    ) -> MlpModule {
         let hidden = self.model.hidden;
         MlpModule {
-            gate: self.matrix(gate, [mlp.inner, hidden]),
-            up: self.matrix(up, [mlp.inner, hidden]),
-            down: self.matrix(down, [hidden, mlp.inner]),
+            gate: self.matrix(names.of(gate), [mlp.inner, hidden]),
+            up: self.matrix(names.of(up), [mlp.inner, hidden]),
+            down: self.matrix(names.of(down), [hidden, mlp.inner]),
+            bias: mlp.bias.then(|| {
+                let [gate, up, down] = biases.map(|name| names.of(name));
+                self.biases([gate, up, down], &[], mlp.inner, self.part)
+            }),
             config: mlp.clone(),
         }
+    }
+
+    /// Biases of the three projections, one of each for each of the `experts` where there are some.
+    fn biases(&mut self, [gate, up, down]: [String; 3], experts: &[u64], inner: u64, part: Part) -> Biases {
+        let (hidden, dtype) = (self.model.hidden, self.dtype);
+        let mut bias = |name, width| self.bias(name, &[experts, &[width]].concat(), dtype, part);
+        Biases { gate: bias(gate, inner), up: bias(up, inner), down: bias(down, hidden) }
     }
 
     fn moe(&mut self, names: &LayerNames, moe: &recipe::Moe) -> MoeModule {
@@ -204,6 +256,8 @@ impl Builder<'_> {
         let wide = vec![moe.experts, moe.inner, hidden];
         MoeModule {
             router: self.tensor(names.of(&n.router), vec![moe.experts, hidden], precision, part),
+            logit_bias: (moe.router.logit_bias)
+                .then(|| self.bias(names.of(&n.logit_bias), &[moe.experts], precision, part)),
             bias: moe.router.bias.then(|| {
                 self.add(Parameter {
                     name: names.of(&n.bias),
@@ -222,9 +276,17 @@ impl Builder<'_> {
                 self.dtype,
                 experts,
             ),
-            shared: moe.shared.as_ref().map(|shared| {
-                self.mlp(shared, [&n.shared_gate, &n.shared_up, &n.shared_down].map(|n| names.of(n)))
+            biases: moe.bias.then(|| {
+                let biases = [&n.gate_bias, &n.up_bias, &n.down_bias].map(|name| names.expert(name));
+                self.biases(biases, &[moe.experts], moe.inner, experts)
             }),
+            shared: moe.shared.as_ref().map(|shared| {
+                let biases = [&n.shared_gate_bias, &n.shared_up_bias, &n.shared_down_bias];
+                let weights = [&n.shared_gate, &n.shared_up, &n.shared_down];
+                self.mlp(names, shared, weights, biases)
+            }),
+            shared_router: (moe.shared_gate && moe.shared.is_some())
+                .then(|| self.matrix(names.of(&n.shared_router), [1, hidden])),
             config: moe.clone(),
         }
     }

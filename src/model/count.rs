@@ -47,7 +47,7 @@ impl Model {
 
     fn idle_experts(&self, ffn: &FfnModule) -> u64 {
         let FfnModule::Moe(moe) = ffn else { return 0 };
-        let all: u64 = [moe.gate, moe.up, moe.down].iter().map(|&id| self.param(id).elements()).sum();
+        let all: u64 = moe.experts().map(|id| self.param(id).elements()).sum();
         all / moe.config.experts * (moe.config.experts - moe.config.top_k)
     }
 }

@@ -63,9 +63,9 @@ impl Parameter {
         self.shape.iter().product()
     }
 
-    /// Weight decay applies to matrices and not to vectors.
+    /// Weight decay applies to matrices and not to norms and biases, which start the same everywhere.
     pub fn decayed(&self) -> bool {
-        self.shape.len() >= 2
+        matches!(self.init, Init::Normal { .. })
     }
 
     /// The checkpoint tensors that hold this parameter, in the order of its elements.

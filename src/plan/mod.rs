@@ -36,7 +36,7 @@ pub use forecast::Forecast;
 pub use memory::{Category, Memory, Term, Timeline, terms};
 pub use mesh::{Axis, Mesh};
 pub use meta::{Savings, WithoutEp};
-pub use ops::{Access, Accumulate, Op, Stream, Sum};
+pub use ops::{Access, Accumulate, Heads, Op, Stream, Sum};
 pub use placement::{Piece, Placed, Placement, Unit, UnitId};
 pub use program::{Buffer, BufferId, Program, Rope, Routed, Rows, SlotId, View};
 pub use state::{Contents, Role, Slice, within};

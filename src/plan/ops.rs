@@ -4,7 +4,7 @@
 use super::mesh::Axis;
 use super::placement::UnitId;
 use super::program::{SlotId, View};
-use crate::recipe::Score;
+use crate::recipe::{Activation, RopeStyle, Score};
 use serde::{Deserialize, Serialize};
 
 /// How an operand is used.
@@ -70,11 +70,37 @@ impl Operand for Option<View> {
     }
 }
 
+impl Operand for Option<Sum> {
+    fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View)) {
+        if let Some(sum) = self {
+            sum.visit(access, f);
+        }
+    }
+}
+
 impl Operand for Sum {
     fn visit(&self, access: Access, f: &mut dyn FnMut(Access, View)) {
         let access = if self.mode == Accumulate::Never { access } else { Access::Update };
         f(access, self.view);
     }
+}
+
+/// The heads of an attention operator and how their scores come about.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Heads {
+    /// Of queries.
+    pub queries: u64,
+    /// Of keys and values.
+    pub keys: u64,
+    /// Channels of a query or key, and of a value.
+    pub head_dim: u64,
+    pub value_dim: u64,
+    /// Keys a query sees at most.
+    pub window: Option<u64>,
+    /// Factor on products of queries and keys.
+    pub scale: f64,
+    /// Limit L of a score s: `L · tanh(s / L)`.
+    pub softcap: Option<f64>,
 }
 
 macro_rules! ops {
@@ -86,6 +112,8 @@ macro_rules! ops {
         }
     )*) => {
         /// One operation and its arguments.
+        // The gradient of attention has twice the operands of most others; a program holds thousands of operations.
+        #[allow(clippy::large_enum_variant)]
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub enum Op {
             $($(#[$doc])* $name { $($operand: $operand_type,)* $($($attribute: $type,)*)? },)*
@@ -139,13 +167,15 @@ ops! {
 
     // Embedding and loss.
 
-    /// `out[t] = table[ids[t]]`
-    Compute Embedding { Read table: View, Read ids: View, Write out: View }
-    /// `d_table[ids[t]] (+)= dy[t]`
-    Compute EmbeddingGrad { Read dy: View, Read ids: View, Write d_table: Sum }
+    /// `out[t] = scale · table[ids[t]]`
+    Compute Embedding { Read table: View, Read ids: View, Write out: View; scale: f64 }
+    /// `d_table[ids[t]] (+)= scale · dy[t]`
+    Compute EmbeddingGrad { Read dy: View, Read ids: View, Write d_table: Sum; scale: f64 }
+    /// `logits = cap · tanh(logits / cap)`
+    Compute Softcap { Update logits: View; cap: f64 }
     /// Adds `−log softmax(logits)[label]` over the rows to the step's loss and replaces the logits by the gradient of
-    /// the step's mean loss.
-    Compute CrossEntropy { Update logits: View, Read labels: View }
+    /// the step's mean loss; that of the logits before `Softcap` where there was one.
+    Compute CrossEntropy { Update logits: View, Read labels: View; softcap: Option<f64> }
 
     // Dense operators.
 
@@ -163,23 +193,32 @@ ops! {
         Read dy: View, Read x: View, Read rstd: View, Read gamma: View, Write dx: Sum, Write d_gamma: Sum;
         offset: f64
     }
-    /// Rotates the first channels of every head by the token's position, half-split pairs, in place; `inverse` rotates
-    /// back, which is the gradient.
+    /// `y = clip(x, ±limit)`
+    Compute Clip { Read x: View, Write y: View; limit: f64 }
+    /// Gradient of `Clip` in place.
+    Compute ClipGrad { Update dy: View, Read x: View; limit: f64 }
+    /// Rotates channels of every head from number `from` on by the token's position, in place, as many as the tables have;
+    /// `inverse` applies the transpose, which is the gradient.
     Compute RotaryPositionEmbedding {
         Update x: View, Read cos: View, Read sin: View, Read positions: View;
-        heads: u64, head_dim: u64, inverse: bool
+        heads: u64, head_dim: u64, from: u64, style: RopeStyle, inverse: bool
     }
+    /// Keys and values of every head from what their latent was projected to: `k[t, h] = [kv[t, h, ..], rope[t]]` and
+    /// `v[t, h] = kv[t, h, .. last]`.
+    Compute LatentKeyValue { Read kv: View, Read rope: View, Write k: View, Write v: View; heads: u64 }
+    /// Gradients of `LatentKeyValue`; that of `rope` is summed over the heads.
+    Compute LatentKeyValueGrad { Read dk: View, Read dv: View, Write d_kv: View, Write d_rope: View; heads: u64 }
     /// Causal attention inside each document, over the last `window` keys where given; `lse` `[tokens, heads]` is the
-    /// log of the softmax denominator.
+    /// log of the softmax denominator, to which every head adds `exp(sinks[h])`.
     Compute FlashAttentionScore {
-        Read q: View, Read k: View, Read v: View, Write out: View, Write lse: View;
-        heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>
+        Read q: View, Read k: View, Read v: View, Read sinks: Option<View>, Write out: View, Write lse: View;
+        heads: Heads
     }
     /// Gradients of `FlashAttentionScore`.
     Compute FlashAttentionScoreGrad {
-        Read dy: View, Read q: View, Read k: View, Read v: View, Read out: View, Read lse: View,
-        Write dq: View, Write dk: View, Write dv: View;
-        heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>
+        Read dy: View, Read q: View, Read k: View, Read v: View, Read sinks: Option<View>, Read out: View,
+        Read lse: View, Write dq: View, Write dk: View, Write dv: View, Write d_sinks: Option<Sum>;
+        heads: Heads
     }
     /// `y[t, h] = x[t, h] · sigmoid(gate[t, h])`, one gate a head.
     Compute HeadGate { Read x: View, Read gate: View, Write y: View; heads: u64, head_dim: u64 }
@@ -188,15 +227,23 @@ ops! {
         Read dy: View, Read x: View, Read gate: View, Write dx: View, Write d_gate: View;
         heads: u64, head_dim: u64
     }
-    /// `y = scale · min(silu(gate), clamp) · clip(up, ±clamp)`, `scale` a number a row.
-    Compute SwiGlu {
+    /// `y = scale · act(gate, up)`, `scale` a number a row.
+    Compute Glu {
         Read gate: View, Read up: View, Read scale: Option<View>, Write y: View;
-        clamp: Option<f64>
+        act: Activation
     }
-    /// Gradients of `SwiGlu` in place: `gate` and `up` become their gradients, `dy` becomes `y` again.
-    Compute SwiGluGrad {
+    /// Gradients of `Glu` in place: `gate` and `up` become their gradients, `dy` becomes `y` again.
+    Compute GluGrad {
         Update gate: View, Update up: View, Update dy: View, Read scale: Option<View>, Write d_scale: Option<View>;
-        clamp: Option<f64>
+        act: Activation
+    }
+    /// `x += scale · bias`, a row of `bias` for each expert whose rows `counts` counts, one for all without; `scale` a
+    /// number a row.
+    Compute AddBias { Update x: View, Read bias: View, Read counts: Option<View>, Read scale: Option<View> }
+    /// Gradients of `AddBias`; that of `scale` is added to `d_scale`.
+    Compute AddBiasGrad {
+        Read dy: View, Read bias: View, Read counts: Option<View>, Read scale: Option<View>,
+        Write d_bias: Sum, Update d_scale: Option<View>
     }
 
     // Mixture of experts.

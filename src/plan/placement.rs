@@ -111,17 +111,15 @@ impl Placement {
         placement.frozen.extend(model.trained().filter(|(_, p)| !p.trainable).map(|(id, _)| id));
         placement.add(model, mesh, "embed".into(), &[model.embed]);
         for (i, layer) in model.layers.iter().enumerate() {
-            let a = &layer.attention;
-            let mut dense = vec![a.norm, a.q, a.k, a.v, a.o, layer.ffn_norm];
-            dense.extend(a.gate);
-            dense.extend(a.qk_norm.into_iter().flat_map(|(q, k)| [q, k]));
+            let mut dense = layer.attention.params();
+            dense.push(layer.ffn_norm);
+            dense.extend(layer.attention_norm_behind.into_iter().chain(layer.ffn_norm_behind));
             let mut experts = Vec::new();
             match &layer.ffn {
-                FfnModule::Dense(mlp) => dense.extend([mlp.gate, mlp.up, mlp.down]),
+                FfnModule::Dense(mlp) => dense.extend(mlp.params()),
                 FfnModule::Moe(moe) => {
-                    dense.push(moe.router);
-                    dense.extend(moe.shared.iter().flat_map(|mlp| [mlp.gate, mlp.up, mlp.down]));
-                    experts.extend([moe.gate, moe.up, moe.down]);
+                    dense.extend(moe.dense());
+                    experts.extend(moe.experts());
                 }
             }
             placement.add(model, mesh, format!("layer{i}"), &dense);

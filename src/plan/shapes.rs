@@ -1,6 +1,6 @@
 //! The shape rules of the instruction set: what a kernel may take for granted.
 
-use super::ops::Op;
+use super::ops::{Heads, Op};
 use super::program::{Rows, View};
 
 /// Says which operands of an operation do not fit together.
@@ -13,15 +13,16 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
         Op::Dispatch { rows, out, .. } | Op::Combine { rows, out, .. } => {
             same("columns of rows and out", rows.cols, out.cols)
         }
-        Op::Embedding { table, ids, out } => {
+        Op::Embedding { table, ids, out, .. } => {
             same("columns of table and out", table.cols, out.cols)?;
             same_rows("ids", ids, "out", out)
         }
-        Op::EmbeddingGrad { dy, ids, d_table } => {
+        Op::EmbeddingGrad { dy, ids, d_table, .. } => {
             same("columns of dy and d_table", dy.cols, d_table.view.cols)?;
             same_rows("ids", ids, "dy", dy)
         }
-        Op::CrossEntropy { logits, labels } => same_rows("logits", logits, "labels", labels),
+        Op::Softcap { .. } => Ok(()),
+        Op::CrossEntropy { logits, labels, .. } => same_rows("logits", logits, "labels", labels),
         Op::Matmul { a, b, out, trans_a, trans_b } => {
             let (m, k) = transposed(a, *trans_a);
             let (k2, n) = transposed(b, *trans_b);
@@ -45,20 +46,23 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             same("columns of x and elements of d_gamma", x.cols, elements(&d_gamma.view))?;
             same("rows of x and elements of rstd", fixed(x), elements(rstd))
         }
-        Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, .. } => {
+        Op::Clip { x, y, .. } => same_shape("x", x, "y", y),
+        Op::ClipGrad { dy, x, .. } => same_shape("dy", dy, "x", x),
+        Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, from, .. } => {
             same_shape("cos", cos, "sin", sin)?;
             same_rows("x", x, "positions", positions)?;
             same("columns of x and heads", x.cols, heads.saturating_mul(*head_dim))?;
-            at_most("rotary channels", cos.cols.saturating_mul(2), *head_dim)
+            at_most("rotary channels", cos.cols.saturating_mul(2).saturating_add(*from), *head_dim)
         }
-        Op::FlashAttentionScore { q, k, v, out, lse, heads, kv_heads, head_dim, .. } => {
-            attention([q, k, v, out], lse, *heads, *kv_heads, *head_dim)
+        Op::LatentKeyValue { kv, rope, k, v, heads } => latent([kv, rope, k, v], *heads),
+        Op::LatentKeyValueGrad { dk, dv, d_kv, d_rope, heads } => latent([d_kv, d_rope, dk, dv], *heads),
+        Op::FlashAttentionScore { q, k, v, sinks, out, lse, heads } => {
+            attention([q, k, v, out], lse, sinks.as_ref(), heads)
         }
-        Op::FlashAttentionScoreGrad {
-            dy, q, k, v, out, lse, dq, dk, dv, heads, kv_heads, head_dim, ..
-        } => {
-            attention([q, k, v, out], lse, *heads, *kv_heads, *head_dim)?;
-            attention([dq, dk, dv, dy], lse, *heads, *kv_heads, *head_dim)?;
+        Op::FlashAttentionScoreGrad { dy, q, k, v, sinks, out, lse, dq, dk, dv, d_sinks, heads } => {
+            attention([q, k, v, out], lse, sinks.as_ref(), heads)?;
+            attention([dq, dk, dv, dy], lse, d_sinks.as_ref().map(|sum| &sum.view), heads)?;
+            same("number of sinks and d_sinks", sinks.is_some() as u64, d_sinks.is_some() as u64)?;
             same_rows("q", q, "dq", dq)
         }
         Op::HeadGate { x, gate, y, heads, head_dim } => {
@@ -71,16 +75,26 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             same_shape("gate", gate, "d_gate", d_gate)?;
             gated(x, gate, *heads, *head_dim)
         }
-        Op::SwiGlu { gate, up, scale, y, .. } => {
+        Op::Glu { gate, up, scale, y, .. } => {
             same_shape("gate", gate, "up", up)?;
             same_shape("gate", gate, "y", y)?;
             scale.iter().try_for_each(|scale| per_row(scale, gate))
         }
-        Op::SwiGluGrad { gate, up, dy, scale, d_scale, .. } => {
+        Op::GluGrad { gate, up, dy, scale, d_scale, .. } => {
             same_shape("gate", gate, "up", up)?;
             same_shape("gate", gate, "dy", dy)?;
             same("number of scale and d_scale", scale.is_some() as u64, d_scale.is_some() as u64)?;
             scale.iter().chain(d_scale).try_for_each(|scale| per_row(scale, gate))
+        }
+        Op::AddBias { x, bias, counts, scale } => {
+            biased(x, bias, counts)?;
+            scale.iter().try_for_each(|scale| per_row(scale, x))
+        }
+        Op::AddBiasGrad { dy, bias, counts, scale, d_bias, d_scale } => {
+            biased(dy, bias, counts)?;
+            same_shape("bias", bias, "d_bias", &d_bias.view)?;
+            same("number of scale and d_scale", scale.is_some() as u64, d_scale.is_some() as u64)?;
+            scale.iter().chain(d_scale).try_for_each(|scale| per_row(scale, dy))
         }
         Op::MoeGatingTopK { logits, bias, index, weight, groups, top_groups, .. } => {
             same("remainder of experts by groups", logits.cols.checked_rem(*groups).unwrap_or(1), 0)?;
@@ -180,8 +194,14 @@ fn same_shape(a_name: &str, a: &View, b_name: &str, b: &View) -> Result<(), Stri
 }
 
 fn per_row(scale: &View, rows: &View) -> Result<(), String> {
-    same_rows("scale", scale, "gate", rows)?;
+    same_rows("scale", scale, "the rows it scales", rows)?;
     same("columns of scale", scale.cols, 1)
+}
+
+/// A row of `bias` for every group of rows.
+fn biased(x: &View, bias: &View, counts: &Option<View>) -> Result<(), String> {
+    same("columns of rows and bias", x.cols, bias.cols)?;
+    same("rows of bias and groups", fixed(bias), counts.as_ref().map_or(1, elements))
 }
 
 fn elements_divide(part: &View, whole: &View, name: &str) -> Result<(), String> {
@@ -195,17 +215,39 @@ fn elements_divide(part: &View, whole: &View, name: &str) -> Result<(), String> 
 fn attention(
     [q, k, v, out]: [&View; 4],
     lse: &View,
-    heads: u64,
-    kv_heads: u64,
-    head_dim: u64,
+    sinks: Option<&View>,
+    heads: &Heads,
 ) -> Result<(), String> {
-    same_shape("q", q, "out", out)?;
-    same_shape("k", k, "v", v)?;
+    let Heads { queries, keys, head_dim, value_dim, .. } = *heads;
+    same_rows("q", q, "out", out)?;
+    same_rows("k", k, "v", v)?;
     same_rows("q", q, "k", k)?;
-    same("columns of q and heads", q.cols, heads.saturating_mul(head_dim))?;
-    same("columns of k and heads", k.cols, kv_heads.saturating_mul(head_dim))?;
-    same("remainder of heads by kv_heads", heads.checked_rem(kv_heads).unwrap_or(1), 0)?;
-    same("elements of lse", elements(lse), fixed(q).saturating_mul(heads))
+    same("columns of q and heads", q.cols, queries.saturating_mul(head_dim))?;
+    same("columns of k and heads", k.cols, keys.saturating_mul(head_dim))?;
+    same("columns of v and heads", v.cols, keys.saturating_mul(value_dim))?;
+    same("columns of out and heads", out.cols, queries.saturating_mul(value_dim))?;
+    same("remainder of heads by key heads", queries.checked_rem(keys).unwrap_or(1), 0)?;
+    sinks.iter().try_for_each(|sinks| same("elements of sinks and heads", elements(sinks), queries))?;
+    same("elements of lse", elements(lse), fixed(q).saturating_mul(queries))
+}
+
+/// Channels of every head go somewhere, and those that heads share come from somewhere.
+fn latent([kv, rope, k, v]: [&View; 4], heads: u64) -> Result<(), String> {
+    for (name, view) in [("rope", rope), ("k", k), ("v", v)] {
+        same_rows("kv", kv, name, view)?;
+    }
+    for (name, view) in [("kv", kv), ("k", k), ("v", v)] {
+        let rest = view.cols.checked_rem(heads).unwrap_or(1);
+        same(&format!("remainder of columns of {name} by heads"), rest, 0)?;
+    }
+    let shared = rope.cols.saturating_mul(heads);
+    same(
+        "columns of k and v, and of kv and rope",
+        k.cols.saturating_add(v.cols),
+        kv.cols.saturating_add(shared),
+    )?;
+    let some = [rope.cols, v.cols, k.cols.saturating_sub(shared)].iter().all(|cols| *cols > 0);
+    if some { Ok(()) } else { Err("a head has no channels of its own".into()) }
 }
 
 fn gated(x: &View, gate: &View, heads: u64, head_dim: u64) -> Result<(), String> {

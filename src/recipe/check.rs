@@ -69,7 +69,7 @@ impl<'t> Evaluator<'_, 't> {
             ) => ty.takes_word(word).then(|| value.clone()),
             (Type::Optional(_), Value::Word(word)) if word == "none" => Some(value.clone()),
             (Type::Optional(inner), value) => self.coerce(value, inner),
-            (Type::List(inner, length), Value::List(items)) if items.len() == *length => {
+            (Type::List(inner, length), Value::List(items)) if length.is_none_or(|n| n == items.len()) => {
                 let items: Option<Vec<_>> = items.iter().map(|item| self.coerce(item, inner)).collect();
                 items.map(Value::List)
             }

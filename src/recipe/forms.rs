@@ -46,9 +46,12 @@ form! {
     Rate => f64, Type::Rate, Value::Size(bytes) => Some(bytes as f64);
     Seconds => f64, Type::Duration, Value::Duration(seconds) => Some(seconds);
     Ratio => f64, Type::Ratio, Value::Float(share) => Some(share);
-    [f64; 2] => [f64; 2], Type::List(&Type::Float, 2), Value::List(items) => match items.as_slice() {
+    [f64; 2] => [f64; 2], Type::List(&Type::Float, Some(2)), Value::List(items) => match items.as_slice() {
         [Value::Float(first), Value::Float(second)] => Some([*first, *second]),
         _ => None,
+    };
+    Vec<f64> => Vec<f64>, Type::List(&Type::Float, None), Value::List(items) => {
+        items.iter().map(|item| if let Value::Float(x) = item { Some(*x) } else { None }).collect()
     };
     DType => DType, Type::Words(DTYPES), Value::Word(word) => {
         [DType::F32, DType::Bf16, DType::F16].into_iter().find(|dtype| dtype.word() == word)

@@ -1,4 +1,4 @@
-//! The functions of the language: `min max ceil_div floor log2 len sum`.
+//! The functions of the language: `min max ceil_div floor sqrt log2 ln len sum`.
 
 use super::operators::{binary, division_by_zero, mismatch, order, overflow};
 use super::value::{Outcome, Value};
@@ -14,7 +14,9 @@ pub const FUNCTIONS: &[(&str, &str, &str)] = &[
     ("max", "a, b, …", "the largest argument, or element of one list"),
     ("ceil_div", "a, b", "a / b, rounded up, both whole numbers"),
     ("floor", "x", "the largest whole number that is not over x"),
+    ("sqrt", "x", "the square root"),
     ("log2", "x", "the logarithm to base 2, whole where x is a power of two"),
+    ("ln", "x", "the natural logarithm"),
     ("len", "list", "the number of elements of a list or range, of characters of a text"),
     ("sum", "list", "the sum of a list or range"),
 ];
@@ -37,9 +39,15 @@ pub fn call(function: &Ident, args: Vec<Value>, spans: &[Span], span: Span) -> O
         ("floor", [value]) if value.number().is_some_and(|x| x.abs() < 9.2e18) => {
             Ok(Value::Int(value.number().unwrap_or_default().floor() as i64))
         }
+        ("sqrt", [value]) if value.number().is_some_and(|x| x >= 0.0) => {
+            Ok(Value::Float(value.number().unwrap_or_default().sqrt()))
+        }
         ("log2", [value]) if value.number().is_some_and(|x| x > 0.0) => {
             let power = value.number().unwrap_or(1.0).log2();
             Ok(if power.fract() == 0.0 { Value::Int(power as i64) } else { Value::Float(power) })
+        }
+        ("ln", [value]) if value.number().is_some_and(|x| x > 0.0) => {
+            Ok(Value::Float(value.number().unwrap_or(1.0).ln()))
         }
         ("len", [Value::List(items)]) => Ok(Value::Int(items.len() as i64)),
         ("len", [Value::Text(text, _)]) => Ok(Value::Int(text.chars().count() as i64)),

@@ -52,8 +52,9 @@ pub use rules::divide::divisors;
 pub use schema::data::{Data, Format, Pack, Source};
 pub use schema::machine::{Cluster, Device, DeviceKind, Efficiency, Link};
 pub use schema::model::{
-    Act, Attention, Ffn, Gate, Init, Layer, Llama3Scaling, Mlp, Model, Moe, Mtp, MtpHead, Norm, Rope, Router,
-    Scaling, Score, Weights,
+    Act, Activation, Attention, Bias, Ffn, Gate, Init, Latent, Layer, LinearScaling, Llama3Scaling,
+    LongRopeScaling, Mlp, Model, Moe, Mtp, MtpHead, Norm, QkNorm, Rope, RopeStyle, Router, Scaling, Score,
+    Weights, YarnScaling,
 };
 pub use schema::names::{AttentionNames, Layout, MlpNames, MoeNames, MtpNames, Names};
 pub use schema::parallel::{CpKind, Offload, Parallel, Precision, Recompute};

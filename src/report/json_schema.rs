@@ -109,7 +109,13 @@ fn value(ty: &Type, facts: &Facts) -> Value {
             json!({ "oneOf": words.collect::<Vec<_>>() })
         }
         Type::List(inner, length) => {
-            json!({ "type": "array", "items": value(inner, facts), "minItems": length, "maxItems": length })
+            let items = value(inner, facts);
+            match length {
+                Some(length) => {
+                    json!({ "type": "array", "items": items, "minItems": length, "maxItems": length })
+                }
+                None => json!({ "type": "array", "items": items }),
+            }
         }
         Type::Optional(inner) => json!({ "anyOf": [value(inner, facts), { "const": "none" }] }),
         _ => json!({ "type": "string" }),

@@ -202,20 +202,13 @@ fn what_has_changed_is_an_error_or_a_warning() {
     let desk = finished();
     let tokenizer = fs::read_to_string(desk.path("tokenizer.json")).unwrap();
     desk.write("other.json", &format!("{tokenizer}\n"));
-    let run = |set: &str| {
-        desk.stepc(&[
-            "run",
-            "small.step",
-            "--set",
-            "train.steps=7",
-            "--resume",
-            "out/step-000006",
-            "--output",
-            "new",
-            "--set",
-            set,
-        ])
+    let text = fs::read_to_string(desk.path("small.step")).unwrap();
+    desk.write("cosine.step", &text.replace("optimizer adamw", "schedule cosine\n    optimizer adamw"));
+    let go_on = |recipe: &str, set: &str| {
+        let from = ["--resume", "out/step-000006", "--output", "new"];
+        desk.stepc(&[&["run", recipe, "--set", "train.steps=7", "--set", set], &from[..]].concat())
     };
+    let run = |set: &str| go_on("small.step", set);
     for (set, code, words) in [
         ("model.hidden=64", "model", &["model.embed_tokens.weight", "[4096, 32]"][..]),
         ("model.layers=5", "model", &["model.layers.4"]),
@@ -230,7 +223,7 @@ fn what_has_changed_is_an_error_or_a_warning() {
     }
     for (set, code) in [
         ("train.optimizer.lr=2e-3", "train"),
-        ("train.schedule=cosine", "schedule"),
+        ("train.clip=0.5", "train"),
         ("data.source text.weight=2", "data"),
         ("train.global_batch=8", "train"),
         ("model.full.rope.theta=1e6", "architecture"),
@@ -240,6 +233,11 @@ fn what_has_changed_is_an_error_or_a_warning() {
         assert!(run.err.contains(&format!("step::resume::{code}")), "{set}: {}", run.err);
         fs::remove_dir_all(desk.path("new")).unwrap();
     }
+    let cosine = go_on("cosine.step", "train.micro_batch=1");
+    let words = ["step::resume::schedule", "`train.steps` was 6 and is 7", "was `constant` and is `cosine`"];
+    words.iter().for_each(|word| assert!(cosine.err.contains(word), "{word} in\n{}", cosine.err));
+    assert_eq!(cosine.code, Some(0), "{}", cosine.err);
+    fs::remove_dir_all(desk.path("new")).unwrap();
     let silent = run("train.micro_batch=2");
     assert_eq!((silent.code, silent.err.as_str()), (Some(0), ""));
 }

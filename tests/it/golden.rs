@@ -1,7 +1,7 @@
 //! Logits, loss, gradients and ten AdamW steps against PyTorch, for tiny checkpoints in Hugging Face layout.
 //! `tests/golden/README.md` says how the numbers were made and what error PyTorch itself has.
 
-use crate::support::{Fixed, Tensors, difference, plan, sequence, train};
+use crate::support::{Fixed, Tensors, Trained, difference, plan, sequence, train};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,6 +98,16 @@ fn training_matches(name: &str) {
     let plan = plan(&golden.recipe, None, &[], Task::Train);
     let trained = train(&plan, &Fixed(golden.sequences()), Some(&golden.weights), 2);
 
+    gradients_match(&golden, &trained);
+    curve_matches(&golden, &trained);
+    for (tensor, (_, values)) in golden.tensors("params_after_10.safetensors") {
+        let (error, _) = difference(&trained.parameters[&tensor].1, &values);
+        assert!(error < 5e-4, "{name}: {tensor} after ten steps is off by {error}");
+    }
+}
+
+fn gradients_match(golden: &Golden, trained: &Trained) {
+    let name = golden.folder.display();
     let wanted = golden.tensors("grads.safetensors");
     assert_eq!(trained.gradients.len(), wanted.len(), "{name}: parameters with a gradient");
     for (tensor, (shape, values)) in &wanted {
@@ -111,7 +121,10 @@ fn training_matches(name: &str) {
             golden.looks_like(loss)
         );
     }
+}
 
+fn curve_matches(golden: &Golden, trained: &Trained) {
+    let name = golden.folder.display();
     let curve = golden.facts["curve"].as_array().unwrap();
     assert_eq!(trained.reports.len(), curve.len());
     for (report, point) in trained.reports.iter().zip(curve) {
@@ -120,11 +133,6 @@ fn training_matches(name: &str) {
         assert!((report.loss - loss).abs() < 1e-4, "{name}: step {step}: loss {} for {loss}", report.loss);
         let off = (report.grad_norm / norm - 1.0).abs();
         assert!(off < 1e-4, "{name}: step {step}: norm {} for {norm}", report.grad_norm);
-    }
-
-    for (tensor, (_, values)) in golden.tensors("params_after_10.safetensors") {
-        let (error, _) = difference(&trained.parameters[&tensor].1, &values);
-        assert!(error < 5e-4, "{name}: {tensor} after ten steps is off by {error}");
     }
 }
 
@@ -162,6 +170,60 @@ macro_rules! golden_tests {
 }
 
 golden_tests! { step35 qwen3_moe llama }
+
+/// A kind of attention inside of a plain decoder, and fields without which the logits would be others.
+fn attention_matches(family: &str, matter: &[&str]) {
+    let name = format!("attention/{family}");
+    tensors_match(&name);
+    logits_match(&name);
+    let golden = golden(&name);
+    let alone: &[&str] = &[];
+    let again = &["parallel.recompute=full", "train.micro_batch=1"];
+    let two_ranks = &["cluster.devices=2", "train.micro_batch=1"];
+    for layout in [alone, again, two_ranks] {
+        let plan = plan(&golden.recipe, None, layout, Task::Train);
+        let trained = train(&plan, &Fixed(golden.sequences()), Some(&golden.weights), 2);
+        gradients_match(&golden, &trained);
+        curve_matches(&golden, &trained);
+    }
+    let wanted = &golden.tensors("logits.safetensors")["logits"].1;
+    for set in matter {
+        let without = crate::support::plan(&golden.recipe, None, &[set], Task::Forward);
+        let feed = Fixed(golden.sequences());
+        let logits = forward(without, &feed, Some(&golden.weights)).unwrap().remove(0);
+        let (change, _) = difference(&logits, wanted);
+        assert!(change > 1e-2, "{name}: `{set}` changes no logit by more than {change}");
+    }
+}
+
+macro_rules! attention_tests {
+    ($($family:ident: [$($matter:literal),*],)*) => {
+        mod attention { $(
+            #[test]
+            fn $family() {
+                super::attention_matches(stringify!($family), &[$(concat!("model.attention.full.", $matter)),*]);
+            }
+        )* }
+    };
+}
+
+attention_tests! {
+    qwen2: [],
+    gpt_oss: [
+        "rope.scaling.truncate=true", "rope.scaling.magnitude=1", "rope.scaling.fast=32", "rope.scaling.factor=1.1",
+        "rope.scaling.slow=0.5"
+    ],
+    deepseek_v3: ["scale=0.25", "rope.style=half", "rope.scaling.magnitude=1"],
+    deepseek_v2: ["rope.style=half", "scale=0.3"],
+    glm4_moe: ["rope.fraction=1"],
+    minimax_m2: ["rope.fraction=1"],
+    gemma2: ["scale=0.25", "softcap=none"],
+    gemma3: ["scale=0.25", "rope.scaling.factor=1"],
+    phi3: ["rope.scaling.original=32", "rope.scaling.magnitude=1"],
+    olmoe: ["clip=none"],
+    ernie4_5: ["rope.style=half"],
+    hunyuan: ["qk_norm=head"],
+}
 
 fn relative_error(own: &[f32], exact: &[f32]) -> f64 {
     let squares = |x: &mut dyn Iterator<Item = f32>| x.map(|x| f64::from(x).powi(2)).sum::<f64>();

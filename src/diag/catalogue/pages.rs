@@ -87,8 +87,11 @@ pages! {
         bias_update
         groups
         kv_heads
+        latent_beside
+        latent_rope
         names_expert
         names_layer
+        rope_divisors
         rope_fraction
         rope_scaling
         router_precision

@@ -27,10 +27,21 @@ impl Shape {
 
 fn layer(layer: &LayerModule) -> LayerShape {
     let a = &layer.attention.config;
+    let heads = match &a.latent {
+        None => AttentionShape {
+            value: (a.kv_heads * a.value_dim) as f64,
+            out: (a.heads * a.value_dim) as f64,
+            ..AttentionShape::grouped(a.heads, a.kv_heads, a.head_dim)
+        },
+        Some(latent) => {
+            let dims = [a.head_dim - latent.rope, latent.rope, a.value_dim];
+            AttentionShape::latent(a.heads, [latent.q_rank.unwrap_or(0), latent.kv_rank], dims)
+        }
+    };
     let attention = AttentionShape {
         gate: layer.attention.gate.is_some(),
         window: a.window.map(|tokens| tokens as f64),
-        ..AttentionShape::grouped(a.heads, a.kv_heads, a.head_dim)
+        ..heads
     };
     let ffn = match &layer.ffn {
         FfnModule::Dense(mlp) => FfnShape::Dense { inner: mlp.config.inner as f64 },

@@ -191,7 +191,7 @@ impl<'a> Builder<'a> {
     pub fn rms_norm(&mut self, name: &str, x: View, rstd: View, gamma: ParamId) -> View {
         let y = self.activation(name, x.rows, x.cols);
         let gamma = self.vector(gamma);
-        let recipe::Norm { eps, offset } = self.model.norm;
+        let recipe::Norm { eps, offset, .. } = self.model.norm;
         self.emit(Op::RmsNorm { x, gamma, y, rstd, eps, offset });
         y
     }
@@ -204,6 +204,26 @@ impl<'a> Builder<'a> {
         self.emit(Op::RmsNormGrad { dy, x, rstd, gamma, dx, d_gamma, offset });
     }
 
+    /// `x += scale · bias`; rows have the bias of their group where `counts` says how they are grouped.
+    pub fn add_bias(&mut self, x: View, bias: ParamId, counts: Option<View>, scale: Option<View>) {
+        let bias = self.weight(bias);
+        self.emit(Op::AddBias { x, bias, counts, scale });
+    }
+
+    /// The gradient of a bias from `dy`, that of what it was added to; that of `scale` is added to `d_scale`.
+    pub fn add_bias_backward(
+        &mut self,
+        bias: ParamId,
+        dy: View,
+        counts: Option<View>,
+        scale: Option<(View, View)>,
+    ) {
+        let d_bias = self.gradient(bias);
+        let bias = self.weight(bias);
+        let (scale, d_scale) = scale.unzip();
+        self.emit(Op::AddBiasGrad { dy, bias, counts, scale, d_bias, d_scale });
+    }
+
     /// `a + b` in a new activation.
     pub fn add(&mut self, name: &str, a: View, b: View) -> View {
         let out = self.activation(name, a.rows, a.cols);
@@ -212,8 +232,8 @@ impl<'a> Builder<'a> {
     }
 
     /// The position tables for a kind of rotation, made once for all layers that share it.
-    pub fn rope(&mut self, config: &recipe::Rope, head_dim: u64) -> Rope {
-        let rotary = (head_dim as f64 * config.fraction).round() as u64;
+    pub fn rope(&mut self, attention: &recipe::Attention) -> Rope {
+        let (config, rotary) = (&attention.rope, attention.rotary());
         let known = self.program.ropes.iter().find(|r| r.config == *config && r.rotary == rotary);
         if let Some(rope) = known {
             return rope.clone();

@@ -23,7 +23,7 @@ impl Builder<'_> {
         self.scope = "embed".into();
         let out = self.by_token("out", self.model.hidden);
         let (table, ids) = (self.weight(self.model.embed), self.program.tokens);
-        self.emit(Op::Embedding { table, ids, out });
+        self.emit(Op::Embedding { table, ids, out, scale: self.model.embed_scale });
         out
     }
 
@@ -33,7 +33,7 @@ impl Builder<'_> {
         self.begin_gradient(unit);
         let d_table = self.gradient(self.model.embed);
         let ids = self.program.tokens;
-        self.emit(Op::EmbeddingGrad { dy: dh, ids, d_table });
+        self.emit(Op::EmbeddingGrad { dy: dh, ids, d_table, scale: self.model.embed_scale });
         self.finish_gradient(unit);
     }
 
@@ -54,8 +54,9 @@ impl Builder<'_> {
             let head = self.weight(self.model.head);
             let rows_of_x = x.slice(chunk.clone());
             self.matmul(rows_of_x, head, logits.set(), TIMES_WEIGHT_T);
+            self.softcap(logits);
             let labels = self.program.labels.slice(chunk.clone());
-            self.emit(Op::CrossEntropy { logits, labels });
+            self.emit(Op::CrossEntropy { logits, labels, softcap: self.model.logit_softcap });
             self.matmul(logits, head, dx.slice(chunk).set(), PLAIN);
             let d_head = self.gradient(self.model.head);
             self.matmul(logits, rows_of_x, d_head, GRADIENT_T);
@@ -75,6 +76,13 @@ impl Builder<'_> {
         let logits = self.add_buffer("logits".into(), rows, vocab, DType::F32, Category::Logits, true);
         let head = self.weight(self.model.head);
         self.matmul(x, head, logits.set(), TIMES_WEIGHT_T);
+        self.softcap(logits);
         self.program.logits = Some(logits);
+    }
+
+    fn softcap(&mut self, logits: View) {
+        if let Some(cap) = self.model.logit_softcap {
+            self.emit(Op::Softcap { logits, cap });
+        }
     }
 }

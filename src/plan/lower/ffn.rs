@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::moe;
-use crate::model::{FfnModule, LayerModule, MlpModule};
+use crate::model::{Biases, FfnModule, LayerModule, MlpModule};
 use crate::plan::ops::{Op, Sum};
 use crate::plan::program::View;
 use crate::recipe::Recompute;
@@ -39,26 +39,26 @@ impl Builder<'_> {
         Kept { h, rstd, inner }
     }
 
-    /// From there to the layer's output.
+    /// From there to what the layer adds to its middle.
     pub fn ffn_output(&mut self, layer: &LayerModule, kept: &Kept) -> View {
         let y = self.by_token("ffn.y", self.model.hidden);
         match (&layer.ffn, &kept.inner) {
-            (FfnModule::Dense(mlp), Inner::Dense(kept)) => self.mlp_output("mlp", mlp, kept, y.set()),
+            (FfnModule::Dense(mlp), Inner::Dense(kept)) => self.mlp_output("mlp", mlp, kept, None, y.set()),
             (FfnModule::Moe(moe), Inner::Moe(kept)) => self.moe_output(moe, kept, y),
             _ => unreachable!("a layer keeps what its own kind makes"),
         }
-        self.add("out", kept.h, y)
+        y
     }
 
-    /// Adds the gradient through the feed-forward part to `dh`, the gradient of the layer's output.
-    pub fn ffn_backward(&mut self, layer: &LayerModule, kept: &Kept, dh: View) {
+    /// Adds the gradient through the feed-forward part, from `dy`, that of its output, to `dh`, that of the middle.
+    pub fn ffn_backward(&mut self, layer: &LayerModule, kept: &Kept, dy: View, dh: View) {
         let x = self.rms_norm("ffn.x", kept.h, kept.rstd, layer.ffn_norm);
         let dx = self.by_token("ffn.dx", x.cols);
         match (&layer.ffn, &kept.inner) {
             (FfnModule::Dense(mlp), Inner::Dense(kept)) => {
-                self.mlp_backward("mlp", mlp, kept, x, dh, dx.set());
+                self.mlp_backward("mlp", mlp, kept, x, dy, None, dx.set());
             }
-            (FfnModule::Moe(moe), Inner::Moe(kept)) => self.moe_backward(moe, kept, x, dh, dx),
+            (FfnModule::Moe(moe), Inner::Moe(kept)) => self.moe_backward(moe, kept, x, dy, dx),
             _ => unreachable!("a layer keeps what its own kind makes"),
         }
         self.rms_norm_backward(layer.ffn_norm, dx, kept.h, kept.rstd, dh.add());
@@ -72,20 +72,38 @@ impl Builder<'_> {
     pub fn mlp(&mut self, name: &str, module: &MlpModule, x: View) -> Mlp {
         let gate = self.project(&format!("{name}.gate"), x, module.gate);
         let up = self.project(&format!("{name}.up"), x, module.up);
+        if let Some(bias) = module.bias {
+            self.add_bias(gate, bias.gate, None, None);
+            self.add_bias(up, bias.up, None, None);
+        }
         Mlp { gate, up }
     }
 
-    /// `out (+)= down(act(gate, up))`
-    pub fn mlp_output(&mut self, name: &str, module: &MlpModule, kept: &Mlp, out: Sum) {
+    /// `out (+)= scale · down(act(gate, up))`, `scale` a number a token.
+    pub fn mlp_output(&mut self, name: &str, module: &MlpModule, kept: &Mlp, scale: Option<View>, out: Sum) {
         let &Mlp { gate, up } = kept;
         let y = self.activation(&format!("{name}.act"), gate.rows, gate.cols);
-        self.emit(Op::SwiGlu { gate, up, scale: None, y, clamp: module.config.clamp });
+        self.emit(Op::Glu { gate, up, scale, y, act: module.config.activation() });
         let down = self.weight(module.down);
         self.matmul(y, down, out, super::builder::TIMES_WEIGHT_T);
+        if let Some(Biases { down, .. }) = module.bias {
+            self.add_bias(out.view, down, None, scale);
+        }
     }
 
-    /// Gradients of the three matrices, and `dx (+)=` that of the input, from `dy`, the gradient of the output.
-    pub fn mlp_backward(&mut self, name: &str, module: &MlpModule, kept: &Mlp, x: View, dy: View, dx: Sum) {
+    /// Gradients of the parameters and of `scale`, which goes to its second view, and `dx (+)=` that of the input, from
+    /// `dy`, the gradient of the output.
+    #[allow(clippy::too_many_arguments)]
+    pub fn mlp_backward(
+        &mut self,
+        name: &str,
+        module: &MlpModule,
+        kept: &Mlp,
+        x: View,
+        dy: View,
+        scale: Option<(View, View)>,
+        dx: Sum,
+    ) {
         let Mlp { gate, up } = match self.recomputes_inside() {
             true => self.mlp(name, module, x),
             false => *kept,
@@ -93,16 +111,16 @@ impl Builder<'_> {
         let act = self.activation(&format!("{name}.d_act"), gate.rows, gate.cols);
         let down = self.weight(module.down);
         self.matmul(dy, down, act.set(), super::builder::PLAIN);
-        self.emit(Op::SwiGluGrad {
-            gate,
-            up,
-            dy: act,
-            scale: None,
-            d_scale: None,
-            clamp: module.config.clamp,
-        });
+        let (weight, d_weight) = scale.unzip();
+        let activation = module.config.activation();
+        self.emit(Op::GluGrad { gate, up, dy: act, scale: weight, d_scale: d_weight, act: activation });
         let d_down = self.gradient(module.down);
         self.matmul(dy, act, d_down, super::builder::GRADIENT_T);
+        if let Some(bias) = module.bias {
+            self.add_bias_backward(bias.down, dy, None, scale);
+            self.add_bias_backward(bias.gate, gate, None, None);
+            self.add_bias_backward(bias.up, up, None, None);
+        }
         self.project_backward(module.gate, x, gate, dx);
         self.project_backward(module.up, x, up, dx.view.add());
     }

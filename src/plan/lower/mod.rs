@@ -10,17 +10,20 @@ mod builder;
 mod ends;
 mod ffn;
 mod moe;
+mod projections;
+mod residual;
 mod units;
 mod update;
 
 use super::compile::Task;
 use super::mesh::Mesh;
 use super::placement::Placement;
-use super::program::Program;
+use super::program::{Program, View};
 use crate::model::{LayerModule, Model};
 use crate::recipe::{Recipe, Recompute};
 use builder::Builder;
 pub(super) use ends::chunk_rows;
+use residual::Behind;
 
 /// Emits the program of a step.
 pub(super) fn lower(
@@ -60,8 +63,10 @@ pub(super) fn lower(
             if recipe.parallel.recompute == Recompute::Full {
                 kept = again(&mut b, layer, &kept);
             }
-            b.ffn_backward(layer, &kept.ffn, dh);
-            b.attention_backward(&layer.attention, &kept.attention, dh);
+            let dy = b.residual_backward("ffn.dy", dh, kept.ffn_behind);
+            b.ffn_backward(layer, &kept.ffn, dy, dh);
+            let dy = b.residual_backward("attention.dy", dh, kept.attention_behind);
+            b.attention_backward(&layer.attention, &kept.attention, dy, dh);
             b.finish_gradients();
             b.leave();
         }
@@ -80,21 +85,32 @@ pub(super) fn lower(
 /// What a layer keeps for its backward pass.
 struct Kept {
     attention: attention::Kept,
+    attention_behind: Option<Behind>,
     ffn: ffn::Kept,
+    ffn_behind: Option<Behind>,
 }
 
-fn forward(b: &mut Builder, layer: &LayerModule, h: super::View) -> (super::View, Kept) {
+fn forward(b: &mut Builder, layer: &LayerModule, h: View) -> (View, Kept) {
     let attention = b.attention(&layer.attention, h);
-    let middle = b.attention_output(&layer.attention, &attention);
+    let y = b.attention_output(&layer.attention, &attention);
+    let (middle, attention_behind) = b.residual("middle", h, y, layer.attention_norm_behind);
     let ffn = b.ffn(layer, middle);
-    let out = b.ffn_output(layer, &ffn);
-    (out, Kept { attention, ffn })
+    let y = b.ffn_output(layer, &ffn);
+    let (out, ffn_behind) = b.residual("out", middle, y, layer.ffn_norm_behind);
+    (out, Kept { attention, attention_behind, ffn, ffn_behind })
 }
 
 /// Full recomputation: only the input of the layer survived the forward pass; everything else is made again, up to
 /// what the backward pass reads.
 fn again(b: &mut Builder, layer: &LayerModule, kept: &Kept) -> Kept {
-    let attention = b.attention(&layer.attention, kept.attention.h);
-    let middle = b.attention_output(&layer.attention, &attention);
-    Kept { attention, ffn: b.ffn(layer, middle) }
+    let h = kept.attention.h;
+    let attention = b.attention(&layer.attention, h);
+    let y = b.attention_output(&layer.attention, &attention);
+    let (middle, attention_behind) = b.residual("middle", h, y, layer.attention_norm_behind);
+    let ffn = b.ffn(layer, middle);
+    let ffn_behind = layer.ffn_norm_behind.map(|gamma| {
+        let y = b.ffn_output(layer, &ffn);
+        b.behind("out", y, gamma).1
+    });
+    Kept { attention, attention_behind, ffn, ffn_behind }
 }

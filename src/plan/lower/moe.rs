@@ -3,14 +3,14 @@
 //! The routing weights travel with the tokens and scale the experts' activations, so an expert's output is summed as
 //! it comes and need not be kept for the gradient of the weights.
 
-use super::builder::{Builder, GRADIENT_T, PLAIN};
+use super::builder::Builder;
 use super::ffn::Mlp;
 use crate::base::DType;
 use crate::model::{MoeModule, ParamId};
 use crate::plan::memory::Category;
 use crate::plan::ops::{Accumulate, Op, Sum};
 use crate::plan::program::{Routed, Rows, SlotId, View};
-use crate::recipe::DeviceKind;
+use crate::recipe::{DeviceKind, Score};
 
 /// What the backward pass reads again.
 #[derive(Clone, Copy)]
@@ -30,6 +30,15 @@ pub(super) struct Kept {
     scale: View,
     inside: Mlp,
     shared: Option<Mlp>,
+    shared_weight: Option<SharedWeight>,
+}
+
+/// The weight of the shared expert, that of a router with one expert.
+#[derive(Clone, Copy)]
+struct SharedWeight {
+    logits: View,
+    index: View,
+    weight: View,
 }
 
 impl Builder<'_> {
@@ -39,6 +48,9 @@ impl Builder<'_> {
         let logits = self.exact("router.logits", self.tokens, experts);
         let router = self.weight(module.router);
         self.matmul(x, router, logits.set(), super::builder::TIMES_WEIGHT_T);
+        if let Some(bias) = module.logit_bias {
+            self.add_bias(logits, bias, None, None);
+        }
         let index = self.whole("router.index", self.tokens, top_k);
         let weight = self.exact("router.weight", self.tokens, top_k);
         let bias = module.bias.map(|bias| self.frozen[&bias]);
@@ -77,14 +89,54 @@ impl Builder<'_> {
         };
         let inside = self.experts(module, rows, counts);
         let shared = module.shared.as_ref().map(|shared| self.mlp("shared", shared, x));
-        Kept { logits, index, position, source, sorted, counts, slot, rows, scale, inside, shared }
+        let shared_weight = module.shared_router.map(|router| self.shared_weight(router, x));
+        Kept {
+            logits,
+            index,
+            position,
+            source,
+            sorted,
+            counts,
+            slot,
+            rows,
+            scale,
+            inside,
+            shared,
+            shared_weight,
+        }
     }
 
     /// Both halves of every expert before the activation.
     fn experts(&mut self, module: &MoeModule, rows: View, counts: View) -> Mlp {
         let gate = self.grouped("experts.gate", rows, counts, module.gate);
         let up = self.grouped("experts.up", rows, counts, module.up);
+        if let Some(bias) = module.biases {
+            self.add_bias(gate, bias.gate, Some(counts), None);
+            self.add_bias(up, bias.up, Some(counts), None);
+        }
         Mlp { gate, up }
+    }
+
+    fn shared_weight(&mut self, router: ParamId, x: View) -> SharedWeight {
+        let logits = self.exact("shared.logit", self.tokens, 1);
+        let router = self.weight(router);
+        self.matmul(x, router, logits.set(), super::builder::TIMES_WEIGHT_T);
+        let index = self.whole("shared.index", self.tokens, 1);
+        let weight = self.exact("shared.weight", self.tokens, 1);
+        let (score, normalize, scale) = (Score::Sigmoid, false, 1.0);
+        let (groups, top_groups) = (1, 1);
+        self.emit(Op::MoeGatingTopK {
+            logits,
+            bias: None,
+            index,
+            weight,
+            score,
+            normalize,
+            scale,
+            groups,
+            top_groups,
+        });
+        SharedWeight { logits, index, weight }
     }
 
     /// `y = Σ experts + shared expert`
@@ -92,14 +144,18 @@ impl Builder<'_> {
         self.count_load(module, kept.sorted);
         let Kept { inside: Mlp { gate, up }, counts, .. } = *kept;
         let act = self.activation("experts.act", gate.rows, gate.cols);
-        let clamp = module.config.clamp;
-        self.emit(Op::SwiGlu { gate, up, scale: Some(kept.scale), y: act, clamp });
+        let activation = module.config.activation();
+        self.emit(Op::Glu { gate, up, scale: Some(kept.scale), y: act, act: activation });
         let made = self.grouped("experts.y", act, counts, module.down);
+        if let Some(bias) = module.biases {
+            self.add_bias(made, bias.down, Some(counts), Some(kept.scale));
+        }
         let rows = self.combine("returned", made, kept, module.config.top_k);
         let (position, top_k) = (kept.position, module.config.top_k);
         self.emit(Op::MoeTokenUnpermute { rows, position, y: y.set(), top_k });
         if let (Some(shared), Some(mlp)) = (&module.shared, &kept.shared) {
-            self.mlp_output("shared", shared, mlp, y.add());
+            let weight = kept.shared_weight.map(|shared| shared.weight);
+            self.mlp_output("shared", shared, mlp, weight, y.add());
         }
     }
 
@@ -122,9 +178,15 @@ impl Builder<'_> {
         self.grouped_backward_input(d_made, counts, module.down, act.set());
         let category = Category::Dispatch;
         let d_scale = self.temporary("d_scale", gate.rows, 1, DType::F32, category);
-        let clamp = module.config.clamp;
-        self.emit(Op::SwiGluGrad { gate, up, dy: act, scale: Some(scale), d_scale: Some(d_scale), clamp });
+        let activation = module.config.activation();
+        let (weight, d_weight) = (Some(scale), Some(d_scale));
+        self.emit(Op::GluGrad { gate, up, dy: act, scale: weight, d_scale: d_weight, act: activation });
         self.grouped_gradient(module.down, d_made, act, counts);
+        if let Some(bias) = module.biases {
+            self.add_bias_backward(bias.down, d_made, Some(counts), Some((scale, d_scale)));
+            self.add_bias_backward(bias.gate, gate, Some(counts), None);
+            self.add_bias_backward(bias.up, up, Some(counts), None);
+        }
 
         let rows = self.rows_again(kept, x, top_k);
         self.grouped_gradient(module.gate, gate, rows, counts);
@@ -147,7 +209,14 @@ impl Builder<'_> {
         self.emit(Op::MoeWeightUnpermute { rows: d_scale, position, weight: d_weight });
         self.router_backward(module, kept, d_weight, x, dx);
         if let (Some(shared), Some(mlp)) = (&module.shared, &kept.shared) {
-            self.mlp_backward("shared", shared, mlp, x, dy, dx.add());
+            let weight =
+                kept.shared_weight.map(|w| (w.weight, self.exact("shared.d_weight", self.tokens, 1)));
+            self.mlp_backward("shared", shared, mlp, x, dy, weight, dx.add());
+            if let (Some(router), Some(kept), Some((_, d_weight))) =
+                (module.shared_router, kept.shared_weight, weight)
+            {
+                self.shared_weight_backward(router, &kept, d_weight, x, dx);
+            }
         }
     }
 
@@ -159,6 +228,21 @@ impl Builder<'_> {
         }
     }
 
+    fn shared_weight_backward(
+        &mut self,
+        router: ParamId,
+        kept: &SharedWeight,
+        d_weight: View,
+        x: View,
+        dx: View,
+    ) {
+        let SharedWeight { logits, index, .. } = *kept;
+        let d_logits = self.exact("shared.d_logit", self.tokens, 1);
+        let (score, normalize, scale) = (Score::Sigmoid, false, 1.0);
+        self.emit(Op::MoeGatingTopKGrad { logits, index, d_weight, d_logits, score, normalize, scale });
+        self.project_backward(router, x, d_logits, dx.add());
+    }
+
     fn router_backward(&mut self, module: &MoeModule, kept: &Kept, d_weight: View, x: View, dx: View) {
         let Kept { logits, index, .. } = *kept;
         let d_logits = self.exact("router.d_logits", self.tokens, module.config.experts);
@@ -166,10 +250,10 @@ impl Builder<'_> {
         let (score, normalize, scale) = (router.score, router.normalize, router.scale);
         self.emit(Op::MoeGatingTopKGrad { logits, index, d_weight, d_logits, score, normalize, scale });
         self.aux_loss(module, logits, index, d_logits);
-        let w = self.weight(module.router);
-        self.matmul(d_logits, w, dx.add(), PLAIN);
-        let dw = self.gradient(module.router);
-        self.matmul(d_logits, x, dw, GRADIENT_T);
+        self.project_backward(module.router, x, d_logits, dx.add());
+        if let Some(bias) = module.logit_bias {
+            self.add_bias_backward(bias, d_logits, None, None);
+        }
     }
 
     /// What the routers of the ep group may send to one rank.

@@ -19,7 +19,7 @@ pub struct Time {
     pub step: f64,
     /// Tokens a second and device.
     pub tokens: f64,
-    /// Model FLOPs of a step, all devices: `6 · active parameters + 12 · heads · head_dim · keys` a token, `keys` being what
+    /// Model FLOPs of a step, all devices: `6 · (active parameters + heads · (head_dim + value_dim) · keys)` a token, `keys` being what
     /// a token of a causal sequence attends to on average, summed over the layers. Recomputation is not counted.
     pub flops: f64,
     /// Those FLOPs of what the devices could do at their bf16 peak.
@@ -44,7 +44,7 @@ impl Time {
         let tokens = (train.global_batch * data.sequence) as f64;
         let attention = |layer: &crate::model::LayerModule| {
             let a = &layer.attention.config;
-            12.0 * (a.heads * a.head_dim) as f64 * keys(data.sequence, a.window)
+            6.0 * (a.heads * (a.head_dim + a.value_dim)) as f64 * keys(data.sequence, a.window)
         };
         let attention: f64 = model.layers.iter().map(attention).sum();
         let flops = (6.0 * counts.active as f64 + attention) * tokens;

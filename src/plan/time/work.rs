@@ -42,8 +42,12 @@ fn flops(program: &Program, op: &Op, sequence: u64) -> f64 {
         Op::GroupedMatmul { x, out, .. } => 2.0 * x.cols as f64 * elements(&out.view),
         Op::GroupedMatmulGrad { dy, x, .. } => 2.0 * dy.cols as f64 * elements(x),
         // Scores and their product with the values; backwards five products, the scores being made again.
-        Op::FlashAttentionScore { q, window, .. } => 4.0 * elements(q) * keys(sequence, *window),
-        Op::FlashAttentionScoreGrad { q, window, .. } => 10.0 * elements(q) * keys(sequence, *window),
+        Op::FlashAttentionScore { q, out, heads, .. } => {
+            2.0 * (elements(q) + elements(out)) * keys(sequence, heads.window)
+        }
+        Op::FlashAttentionScoreGrad { q, out, heads, .. } => {
+            2.0 * (3.0 * elements(q) + 2.0 * elements(out)) * keys(sequence, heads.window)
+        }
         _ => 0.0,
     }
 }

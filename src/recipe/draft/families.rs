@@ -206,7 +206,7 @@ fn step_attention(keys: &mut Keys<'_>, layers: usize, period: usize) -> Option<V
     };
     let plain = || Some("scaling none".to_owned());
     let of = |kind: &str| if scales(kind) { scaled.clone().or_else(plain) } else { plain() };
-    let qk_norm = keys.flag_or("use_qk_norm", false)?;
+    let qk_norm = if keys.flag_or("use_qk_norm", false)? { "head" } else { "none" };
     let gate = if keys.flag_or("use_head_wise_attn_gate", false)? { "per_head" } else { "none" };
     let mut sizes = heads(keys)?;
     sizes += &format!(", qk_norm = {qk_norm}, gate = {gate}");

@@ -1,7 +1,7 @@
 //! The text of a draft, in the layout of the shipped recipes.
 
 use super::LibraryModel;
-use crate::recipe::{Ffn, Model, Moe, Scaling};
+use crate::recipe::{Ffn, Model, Moe};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -135,11 +135,8 @@ fn data(out: &mut String, draft: &Draft, model: &Model) {
 
 /// `wanted` tokens, or as many as the rotary positions have been stretched for.
 fn sequence(model: &Model, wanted: u64) -> u64 {
-    let reach = model.blocks.iter().filter_map(|layer| match &layer.attention.rope.scaling {
-        Scaling::Llama3(scaling) => Some((scaling.original as f64 * scaling.factor) as u64),
-        Scaling::None => None,
-    });
-    reach.fold(wanted, u64::min)
+    let reach = model.blocks.iter().filter_map(|layer| layer.attention.rope.scaling.stretch());
+    reach.map(|(original, factor)| (original as f64 * factor) as u64).fold(wanted, u64::min)
 }
 
 fn train(out: &mut String, name: &str) {

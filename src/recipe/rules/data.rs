@@ -4,7 +4,7 @@ use super::model::trained_attentions;
 use crate::diag::{Diagnostic, Sink};
 use crate::recipe::origins::Origins;
 use crate::recipe::schema::data::Pack;
-use crate::recipe::schema::model::{Scaling, Weights};
+use crate::recipe::schema::model::Weights;
 use crate::recipe::schema::recipe::Recipe;
 use crate::recipe::schema::train::Stage;
 
@@ -20,8 +20,8 @@ pub fn check(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
 fn reach(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
     let sequence = recipe.data.sequence;
     for (name, attention) in trained_attentions(recipe) {
-        let Scaling::Llama3(scaling) = &attention.rope.scaling else { continue };
-        let reach = scaling.original as f64 * scaling.factor;
+        let Some((original, factor)) = attention.rope.scaling.stretch() else { continue };
+        let reach = original as f64 * factor;
         if sequence as f64 <= reach {
             continue;
         }
@@ -29,9 +29,9 @@ fn reach(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
         let message = format!("`sequence` = {sequence} goes beyond the {reach} positions of `{name}`");
         let problem = Diagnostic::warning("step::data::rope_range", message)
             .label(origins.nearest("data.sequence"), format!("{sequence} tokens"))
-            .label(origins.span(&format!("{at}.original")), format!("trained with {}", scaling.original))
-            .label(origins.span(&format!("{at}.factor")), format!("stretched {} times", scaling.factor));
-        let factor = (sequence as f64 / scaling.original as f64).ceil();
+            .label(origins.span(&format!("{at}.original")), format!("trained with {original}"))
+            .label(origins.span(&format!("{at}.factor")), format!("stretched {factor} times"));
+        let factor = (sequence as f64 / original as f64).ceil();
         sink.push(problem.help(format!("write at most {reach} tokens, or `factor = {factor}`")));
         return;
     }

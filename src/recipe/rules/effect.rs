@@ -3,6 +3,7 @@
 use crate::diag::{Diagnostic, Sink};
 use crate::recipe::origins::Origins;
 use crate::recipe::schema::data::Format;
+use crate::recipe::schema::model::{Act, Ffn};
 use crate::recipe::schema::recipe::Recipe;
 use std::path::Path;
 
@@ -63,6 +64,7 @@ fn candidates(recipe: &Recipe) -> Vec<Idle> {
         let single = moe.router.groups == 1 && moe.router.top_groups == 1;
         found.push(idle(&format!("{at}.top_groups"), &format!("{at}.groups"), "there is one group", single));
     }
+    found.extend(feed_forward(recipe));
     for (name, source) in &recipe.data.sources {
         let at = format!("data.source {name}");
         let why = "only plain text is divided by it";
@@ -70,6 +72,33 @@ fn candidates(recipe: &Recipe) -> Vec<Idle> {
             idle(&format!("{at}.separator"), &format!("{at}.path"), why, !plain(source.format, &source.path));
         found.push(idle);
     }
+    found
+}
+
+/// What only some feed-forward layers use.
+fn feed_forward(recipe: &Recipe) -> Vec<Idle> {
+    let idle = |path: String, cause: String, why: &str, idle| Idle { path, cause, why: why.into(), idle };
+    let mut found = Vec::new();
+    for layer in &recipe.model.blocks {
+        let (kind, act) = match &layer.ffn {
+            Ffn::Dense(mlp) => ("mlp", mlp.act),
+            Ffn::Moe(moe) => ("moe", moe.act),
+        };
+        let at = format!("model.{kind} {}", layer.ffn_name);
+        let (alpha, cause) = (format!("{at}.alpha"), format!("{at}.act"));
+        found.push(idle(alpha, cause, "only `swiglu_oai` has it", act != Act::SwiGluOai));
+        if let Ffn::Moe(moe) = &layer.ffn {
+            let (gate, shared) = (format!("{at}.shared_gate"), format!("{at}.shared"));
+            found.push(idle(
+                gate,
+                shared,
+                "there is no shared expert",
+                moe.shared_gate && moe.shared.is_none(),
+            ));
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.dedup_by(|a, b| a.path == b.path);
     found
 }
 

@@ -38,13 +38,16 @@ fn widths(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
         ("vocab".to_owned(), "model.vocab".to_owned(), u128::from(recipe.model.vocab), 1),
     ];
     for (name, attention) in attentions(recipe) {
-        let width = u128::from(attention.heads.max(attention.kv_heads)) * u128::from(attention.head_dim);
-        widths.push((
-            format!("heads × head_dim of {name}"),
-            format!("model.attention {name}.heads"),
-            width,
-            1,
-        ));
+        let heads = u128::from(attention.heads.max(attention.kv_heads));
+        let at = format!("model.attention {name}");
+        let head = u128::from(attention.head_dim.max(attention.value_dim));
+        widths.push((format!("heads × head_dim of {name}"), format!("{at}.heads"), heads * head, 1));
+        if let Some(latent) = &attention.latent {
+            let rank = u128::from(latent.q_rank.unwrap_or(0).max(latent.kv_rank));
+            // A latent is projected to heads, whose width may be larger than that of the hidden state.
+            let many = (heads * 2 * head).div_ceil(hidden.max(1)).max(1);
+            widths.push((format!("latents of {name}"), format!("{at}.latent.kv_rank"), rank, many));
+        }
     }
     for layer in &recipe.model.blocks {
         if let Ffn::Dense(mlp) = &layer.ffn {

@@ -24,6 +24,10 @@ block! {
         layers: u64 { unit("layers"), at_least(1.0), at_most(10000.0) },
         /// The head uses the embedding's weight.
         tie_embeddings: bool = false,
+        /// The embedding of a token is multiplied by this; Gemma has `sqrt(hidden)`.
+        embed_scale: f64 { more_than(0.0) } = 1.0,
+        /// Logits go through `cap * tanh(logit / cap)`; `none`: as the head makes them.
+        logit_softcap: Option<f64> { more_than(0.0) } = none,
         /// Standard deviation of initial weights.
         init_std: f64 { at_least(0.0) } = 0.02,
         /// The norm, the same everywhere.
@@ -77,6 +81,8 @@ block! {
         eps: f64 { more_than(0.0) } = 1e-5,
         /// Added to the weight: 1 where the file holds zero-centred weights.
         offset: f64 = 0,
+        /// A further norm on what attention and feed-forward give, before it is added to their input (sandwich norms).
+        behind: bool = false,
     }
 }
 
@@ -99,22 +105,85 @@ pub enum Ffn {
 }
 
 block! {
-    /// Causal attention with grouped keys and values.
+    /// Causal attention with grouped keys and values: `softmax(cap(scale · q kᵀ)) v`.
     pub struct Attention("attention", Title::Name) {
         /// Heads of queries.
         heads: u64 { unit("heads"), at_least(1.0) },
         /// Heads of keys and values; divides `heads`.
         kv_heads: u64 { unit("heads"), at_least(1.0) } = heads,
-        /// Channels of a head.
+        /// Channels of a head of queries or keys, those that rotate among them.
         head_dim: u64 { unit("channels"), at_least(1.0) },
+        /// Channels of a head of values.
+        value_dim: u64 { unit("channels"), at_least(1.0) } = head_dim,
         /// Keys a query sees, itself among them; `none`: all before it.
         window: Option<u64> { unit("tokens"), at_least(1.0) } = none,
-        /// Queries and keys go through a norm, head by head, before their rotation.
-        qk_norm: bool = false,
+        /// Factor on the products of queries and keys.
+        scale: f64 { more_than(0.0) } = 1 / sqrt(head_dim),
+        /// Limit L of a score: `L · tanh(score / L)`.
+        softcap: Option<f64> { more_than(0.0) } = none,
+        /// A trained score for each head beside those of its keys: it takes weight and gives nothing.
+        sinks: bool = false,
+        /// The projections that add a bias.
+        bias: Bias = none,
+        /// A norm on queries and keys.
+        qk_norm: QkNorm = none,
+        /// Limit L of queries, keys and values behind projection and norm: `clamp(x, -L, L)`.
+        clip: Option<f64> { more_than(0.0) } = none,
         /// A gate on what attention gives.
         gate: Gate = none,
+        /// Keys and values, and queries too, are made from narrow latents.
+        latent: Option<Latent>,
         /// Rotary positions.
         rope: Rope,
+    }
+}
+
+impl Attention {
+    /// Channels of a head that rotate.
+    pub fn rotary(&self) -> u64 {
+        match &self.latent {
+            Some(latent) => latent.rope,
+            None => (self.head_dim as f64 * self.rope.fraction).round() as u64,
+        }
+    }
+}
+
+words! {
+    /// The projections of attention that add a bias.
+    pub enum Bias {
+        /// None of them.
+        none => None,
+        /// Those to queries, keys and values.
+        qkv => Qkv,
+        /// The output projection too.
+        qkvo => Qkvo,
+    }
+}
+
+words! {
+    /// A norm on queries and keys.
+    pub enum QkNorm {
+        /// None.
+        none => None,
+        /// Head by head, before the rotation; all heads share its weight.
+        head => Head,
+        /// Head by head, behind the rotation.
+        rotated => Rotated,
+        /// Over all heads at once, before the rotation.
+        width => Width,
+    }
+}
+
+block! {
+    /// Multi-head latent attention: narrow latents go through a norm and are then projected to heads. Keys take their
+    /// rotating channels, the last ones of a head, from the layer's input, the same for all heads.
+    pub struct Latent("latent") {
+        /// Width of the latent of queries; `none`: they are projected from the layer's input.
+        q_rank: Option<u64> { unit("channels"), at_least(1.0) } = none,
+        /// Width of the latent of keys and values.
+        kv_rank: u64 { unit("channels"), at_least(1.0) },
+        /// Channels of a head that rotate.
+        rope: u64 { unit("channels"), at_least(2.0) },
     }
 }
 
@@ -129,14 +198,26 @@ words! {
 }
 
 block! {
-    /// Rotary positions, the halves of a head paired.
+    /// Rotary positions.
     pub struct Rope("rope") {
         /// Base of the frequencies.
         theta: f64 { more_than(0.0) },
-        /// Share of a head's channels that rotate.
+        /// Share of a head's channels that rotate, the first ones.
         fraction: f64 as Ratio { more_than(0.0), at_most(1.0) } = 1.0,
+        /// Which channels rotate together.
+        style: RopeStyle = half,
         /// How frequencies are stretched for longer contexts.
         scaling: Scaling = none,
+    }
+}
+
+words! {
+    /// Which channels rotate together.
+    pub enum RopeStyle {
+        /// One of the first half with one of the second.
+        half => Half,
+        /// Neighbours.
+        interleaved => Interleaved,
     }
 }
 
@@ -145,8 +226,34 @@ choice! {
     pub enum Scaling("scaling") {
         /// Not at all.
         none => None,
+        /// All frequencies are divided by a factor.
+        linear => Linear(LinearScaling),
         /// Long wavelengths are divided by a factor, short ones kept, those between interpolated.
         llama3 => Llama3(Llama3Scaling),
+        /// Slow frequencies are divided by a factor, fast ones kept, those between ramped.
+        yarn => Yarn(YarnScaling),
+        /// Each frequency is divided by a factor of its own.
+        longrope => LongRope(LongRopeScaling),
+    }
+}
+
+impl Scaling {
+    /// The context the model was first trained with, and how many times it is stretched; `None` where that is not said.
+    pub fn stretch(&self) -> Option<(u64, f64)> {
+        match self {
+            Scaling::None | Scaling::Linear(_) => None,
+            Scaling::Llama3(s) => Some((s.original, s.factor)),
+            Scaling::Yarn(s) => Some((s.original, s.factor)),
+            Scaling::LongRope(s) => Some((s.original, s.factor)),
+        }
+    }
+}
+
+block! {
+    /// Every frequency is divided by `factor`.
+    pub struct LinearScaling("scaling", Title::Word("linear")) {
+        /// By how much wavelengths are stretched.
+        factor: f64 { at_least(1.0) },
     }
 }
 
@@ -165,14 +272,53 @@ block! {
 }
 
 block! {
+    /// Frequencies with more than `fast` turns in `original` tokens are kept, those with fewer than `slow` are divided by
+    /// `factor`, those between interpolated by their index.
+    pub struct YarnScaling("scaling", Title::Word("yarn")) {
+        /// By how much slow frequencies are stretched.
+        factor: f64 { at_least(1.0) },
+        /// The context the model was first trained with.
+        original: u64 { unit("tokens"), at_least(1.0) },
+        /// Frequencies with more turns than this are kept.
+        fast: f64 { more_than(0.0) } = 32.0,
+        /// Frequencies with fewer turns than this are stretched in full.
+        slow: f64 { more_than(0.0) } = 1.0,
+        /// The ends of the ramp are rounded outwards to whole frequencies.
+        truncate: bool = true,
+        /// Factor on the rotated channels.
+        magnitude: f64 { more_than(0.0) } = 1 + 0.1 * ln(factor),
+    }
+}
+
+block! {
+    /// Frequency `i` is divided by `short[i]`, or by `long[i]` where `data.sequence` is over `original`.
+    pub struct LongRopeScaling("scaling", Title::Word("longrope")) {
+        /// The longest context over the original one.
+        factor: f64 { at_least(1.0) },
+        /// The context the model was first trained with.
+        original: u64 { unit("tokens"), at_least(2.0) },
+        /// Divisors up to the original context, one for each pair of rotating channels.
+        short: Vec<f64> { more_than(0.0) },
+        /// Divisors beyond it.
+        long: Vec<f64> { more_than(0.0) },
+        /// Factor on the rotated channels.
+        magnitude: f64 { more_than(0.0) } = sqrt(1 + ln(factor) / ln(original)),
+    }
+}
+
+block! {
     /// A dense feed-forward layer: `down(act(gate(x), up(x)))`.
     pub struct Mlp("mlp", Title::Name) {
         /// Width inside.
         inner: u64 { unit("channels"), at_least(1.0) },
         /// The activation.
         act: Act = swiglu,
-        /// Limit L of the activation: `min(silu(g), L) * clamp(u, -L, L)`.
+        /// Limit L: `min(act(gate), L) * clamp(up, -L, L)`; `swiglu_oai` limits the gate before its activation.
         clamp: Option<f64> { more_than(0.0) } = none,
+        /// Steepness of the sigmoid in `swiglu_oai`.
+        alpha: f64 { more_than(0.0) } = 1.702,
+        /// All three projections add a bias.
+        bias: bool = false,
     }
 }
 
@@ -181,6 +327,32 @@ words! {
     pub enum Act {
         /// `silu(gate) * up`.
         swiglu => SwiGlu,
+        /// `gelu(gate) * up`, the GELU by its approximation with tanh.
+        geglu => GeGlu,
+        /// `gate * sigmoid(alpha * gate) * (up + 1)`, as in gpt-oss.
+        swiglu_oai => SwiGluOai,
+    }
+}
+
+/// An activation with its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Activation {
+    pub act: Act,
+    pub clamp: Option<f64>,
+    pub alpha: f64,
+}
+
+impl Mlp {
+    /// What happens between its projections.
+    pub fn activation(&self) -> Activation {
+        Activation { act: self.act, clamp: self.clamp, alpha: self.alpha }
+    }
+}
+
+impl Moe {
+    /// What happens between the projections of a routed expert.
+    pub fn activation(&self) -> Activation {
+        Activation { act: self.act, clamp: self.clamp, alpha: self.alpha }
     }
 }
 
@@ -197,8 +369,14 @@ block! {
         act: Act = swiglu,
         /// Limit of the activation of routed experts; see `mlp`.
         clamp: Option<f64> { more_than(0.0) } = none,
+        /// Steepness of the sigmoid in `swiglu_oai`.
+        alpha: f64 { more_than(0.0) } = 1.702,
+        /// All three projections of a routed expert add a bias.
+        bias: bool = false,
         /// An expert that every token uses.
         shared: Option<Mlp>,
+        /// The shared expert is weighted by the sigmoid of one value a token, projected from its input.
+        shared_gate: bool = false,
         /// How tokens choose experts.
         router: Router,
     }
@@ -211,6 +389,8 @@ block! {
         score: Score = softmax,
         /// A bias, outside of the gradient, added to the scores for choosing only.
         bias: bool = false,
+        /// A bias, trained, added to the logits.
+        logit_bias: bool = false,
         /// The weights of the chosen experts are divided by their sum.
         normalize: bool = true,
         /// The weights are multiplied by this.

@@ -27,6 +27,8 @@ block! {
     pub struct AttentionNames("attention") {
         /// The norm in front of it.
         norm: String = "input_layernorm.weight",
+        /// The norm behind it, with `norm rms { behind = true }`.
+        norm_behind: String = "post_self_attn_layernorm.weight",
         /// The projection to queries.
         q: String = "self_attn.q_proj.weight",
         /// The projection to keys.
@@ -41,6 +43,28 @@ block! {
         q_norm: String = "self_attn.q_norm.weight",
         /// The norm of keys.
         k_norm: String = "self_attn.k_norm.weight",
+        /// The bias of queries.
+        q_bias: String = "self_attn.q_proj.bias",
+        /// The bias of keys.
+        k_bias: String = "self_attn.k_proj.bias",
+        /// The bias of values.
+        v_bias: String = "self_attn.v_proj.bias",
+        /// The bias of the output projection.
+        o_bias: String = "self_attn.o_proj.bias",
+        /// The sinks of the heads.
+        sinks: String = "self_attn.sinks",
+        /// With `latent`: the projection to the latent of queries.
+        q_down: String = "self_attn.q_a_proj.weight",
+        /// The norm of that latent.
+        q_down_norm: String = "self_attn.q_a_layernorm.weight",
+        /// From that latent to queries.
+        q_up: String = "self_attn.q_b_proj.weight",
+        /// The projection to the latent of keys and values, and to the rotating channels of keys behind it.
+        kv_down: String = "self_attn.kv_a_proj_with_mqa.weight",
+        /// The norm of that latent.
+        kv_down_norm: String = "self_attn.kv_a_layernorm.weight",
+        /// From that latent to the other channels of keys, and to values, head by head.
+        kv_up: String = "self_attn.kv_b_proj.weight",
     }
 }
 
@@ -49,12 +73,20 @@ block! {
     pub struct MlpNames("mlp") {
         /// The norm in front of it, in layers of experts too.
         norm: String = "post_attention_layernorm.weight",
+        /// The norm behind it, with `norm rms { behind = true }`, in layers of experts too.
+        norm_behind: String = "post_mlp_layernorm.weight",
         /// The gate projection.
         gate: String = "mlp.gate_proj.weight",
         /// The up projection.
         up: String = "mlp.up_proj.weight",
         /// The down projection.
         down: String = "mlp.down_proj.weight",
+        /// The bias of the gate projection.
+        gate_bias: String = "mlp.gate_proj.bias",
+        /// The bias of the up projection.
+        up_bias: String = "mlp.up_proj.bias",
+        /// The bias of the down projection.
+        down_bias: String = "mlp.down_proj.bias",
     }
 }
 
@@ -65,12 +97,20 @@ block! {
         router: String = "mlp.gate.weight",
         /// The bias by which the router chooses.
         bias: String = "mlp.gate.e_score_correction_bias",
+        /// The bias of the router's logits.
+        logit_bias: String = "mlp.gate.bias",
         /// The gate projections of the experts.
         gate: String = "mlp.experts.{e}.gate_proj.weight",
         /// The up projections of the experts.
         up: String = "mlp.experts.{e}.up_proj.weight",
         /// The down projections of the experts.
         down: String = "mlp.experts.{e}.down_proj.weight",
+        /// The biases of the gate projections.
+        gate_bias: String = "mlp.experts.{e}.gate_proj.bias",
+        /// The biases of the up projections.
+        up_bias: String = "mlp.experts.{e}.up_proj.bias",
+        /// The biases of the down projections.
+        down_bias: String = "mlp.experts.{e}.down_proj.bias",
         /// How the experts lie in the file.
         layout: Layout = per_expert,
         /// The gate projection of the shared expert.
@@ -79,6 +119,14 @@ block! {
         shared_up: String = "mlp.shared_experts.up_proj.weight",
         /// The down projection of the shared expert.
         shared_down: String = "mlp.shared_experts.down_proj.weight",
+        /// The bias of the shared expert's gate projection.
+        shared_gate_bias: String = "mlp.shared_experts.gate_proj.bias",
+        /// The bias of the shared expert's up projection.
+        shared_up_bias: String = "mlp.shared_experts.up_proj.bias",
+        /// The bias of the shared expert's down projection.
+        shared_down_bias: String = "mlp.shared_experts.down_proj.bias",
+        /// The projection to the weight of the shared expert.
+        shared_router: String = "mlp.shared_expert_gate.weight",
     }
 }
 

@@ -90,8 +90,8 @@ pub enum Type {
     Duration,
     Words(&'static [WordSchema]),
     WordOrPath(&'static [WordSchema]),
-    /// So many values in brackets.
-    List(&'static Type, usize),
+    /// So many values in brackets, or any number of them.
+    List(&'static Type, Option<usize>),
     /// The type, or the word `none`; for a block, it may be absent.
     Optional(&'static Type),
     /// The name of a block beside it, of one of these kinds.
@@ -175,7 +175,8 @@ impl Type {
             Type::Duration => "duration".to_owned(),
             Type::Words(words) => format!("one of {}", list(words)),
             Type::WordOrPath(words) => format!("path or {}", list(words)),
-            Type::List(inner, length) => format!("list of {length}, each a {}", inner.phrase(unit)),
+            Type::List(inner, Some(length)) => format!("list of {length}, each a {}", inner.phrase(unit)),
+            Type::List(inner, None) => format!("list, each a {}", inner.phrase(unit)),
             Type::Optional(inner) if inner.is_block() => inner.phrase(unit),
             Type::Optional(inner) => format!("{} or `none`", inner.phrase(unit)),
             Type::Reference(kinds) => format!("name of a block ({})", kinds.join(" or ")),

@@ -2,7 +2,7 @@
 
 use super::{Cpu, Scalars};
 use crate::kernels as k;
-use crate::plan::{Accumulate, Axis, Op, Rows, View};
+use crate::plan::{Accumulate, Axis, Heads, Op, Rows, View};
 use crate::recipe;
 
 fn score(score: recipe::Score) -> k::Score {
@@ -17,13 +17,24 @@ fn gating(index: View, s: recipe::Score, normalize: bool, scale: f64) -> k::Gati
     k::Gating { k, score: score(s), normalize, scale, groups: 1, top_groups: 1 }
 }
 
-fn attention(heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>) -> k::Attention {
+fn glu(activation: recipe::Activation) -> k::Glu {
+    let act = match activation.act {
+        recipe::Act::SwiGlu => k::Act::Silu,
+        recipe::Act::GeGlu => k::Act::GeluTanh,
+        recipe::Act::SwiGluOai => k::Act::Sigmoid { alpha: activation.alpha as f32 },
+    };
+    k::Glu { act, limit: activation.clamp.map(|limit| limit as f32) }
+}
+
+fn attention(heads: &Heads) -> k::Attention {
     k::Attention {
-        heads: heads as usize,
-        kv_heads: kv_heads as usize,
-        head_dim: head_dim as usize,
-        window: window.map(|w| w as usize),
-        scale: (head_dim as f32).sqrt().recip(),
+        heads: heads.queries as usize,
+        kv_heads: heads.keys as usize,
+        head_dim: heads.head_dim as usize,
+        value_dim: heads.value_dim as usize,
+        window: heads.window.map(|w| w as usize),
+        scale: heads.scale as f32,
+        softcap: heads.softcap.map(|limit| limit as f32),
     }
 }
 
@@ -37,16 +48,20 @@ impl Cpu {
     pub(super) fn compute(&self, op: &Op, scalars: &mut Scalars) {
         let adds = |mode: Accumulate| mode.adds(scalars.micro);
         match *op {
-            Op::Embedding { table, ids, out } => {
-                k::embedding(self.out(out), self.get(table), self.get(ids), out.cols as usize);
+            Op::Embedding { table, ids, out, scale } => {
+                let (table, ids, cols) = (self.get(table), self.get(ids), out.cols as usize);
+                k::embedding(self.out(out), table, ids, cols, scale as f32);
             }
-            Op::EmbeddingGrad { dy, ids, d_table } => {
+            Op::EmbeddingGrad { dy, ids, d_table, scale } => {
                 let (cols, add) = (dy.cols as usize, adds(d_table.mode));
-                k::embedding_grad(self.out(d_table.view), self.get(dy), self.get(ids), cols, add);
+                let (dy, ids) = (self.get(dy), self.get(ids));
+                k::embedding_grad(self.out(d_table.view), dy, ids, cols, scale as f32, add);
             }
-            Op::CrossEntropy { logits, labels } => {
+            Op::Softcap { logits, cap } => k::softcap(self.out(logits), cap as f32),
+            Op::CrossEntropy { logits, labels, softcap } => {
                 let scale = scalars.supervised.max(1.0).recip() as f32;
-                scalars.loss += k::cross_entropy(self.out(logits), self.get(labels), scale);
+                let softcap = softcap.map(|cap| cap as f32);
+                scalars.loss += k::cross_entropy(self.out(logits), self.get(labels), scale, softcap);
             }
             Op::Matmul { a, b, out, trans_a, trans_b } => {
                 let (m, n) = (fixed(out.view), out.view.cols as usize);
@@ -70,44 +85,13 @@ impl Cpu {
                 adds(dx.mode),
                 adds(d_gamma.mode),
             ),
-            Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, inverse } => {
-                let table =
-                    k::RopeTable { cos: self.get(cos), sin: self.get(sin), rot_dim: 2 * cos.cols as usize };
-                let (heads, head_dim) = (heads as usize, head_dim as usize);
-                k::rotary(self.out(x), &table, self.get(positions), heads, head_dim, inverse);
-            }
-            Op::FlashAttentionScore { q, k, v, out, lse, heads, kv_heads, head_dim, window } => {
-                let shape = attention(heads, kv_heads, head_dim, window);
-                let (q, k, v) = (self.get(q), self.get(k), self.get(v));
-                k::flash_attention(&shape, self.out(out), self.out(lse), q, k, v, &self.segments);
-            }
-            Op::FlashAttentionScoreGrad {
-                dy,
-                q,
-                k,
-                v,
-                out,
-                lse,
-                dq,
-                dk,
-                dv,
-                heads,
-                kv_heads,
-                head_dim,
-                window,
-            } => k::flash_attention_grad(
-                &attention(heads, kv_heads, head_dim, window),
-                self.out(dq),
-                self.out(dk),
-                self.out(dv),
-                self.get(dy),
-                self.get(q),
-                self.get(k),
-                self.get(v),
-                self.get(out),
-                self.get(lse),
-                &self.segments,
-            ),
+            Op::Clip { x, y, limit } => k::clip(self.out(y), self.get(x), limit as f32),
+            Op::ClipGrad { dy, x, limit } => k::clip_grad(self.out(dy), self.get(x), limit as f32),
+            ref op @ (Op::RotaryPositionEmbedding { .. }
+            | Op::LatentKeyValue { .. }
+            | Op::LatentKeyValueGrad { .. }
+            | Op::FlashAttentionScore { .. }
+            | Op::FlashAttentionScoreGrad { .. }) => self.attend(op, adds),
             Op::HeadGate { x, gate, y, heads, head_dim } => {
                 k::head_gate(self.out(y), self.get(x), self.get(gate), heads as usize, head_dim as usize);
             }
@@ -116,18 +100,32 @@ impl Cpu {
                 let (heads, head_dim) = (heads as usize, head_dim as usize);
                 k::head_gate_grad(self.out(dx), self.out(d_gate), dy, x, gate, heads, head_dim);
             }
-            Op::SwiGlu { gate, up, scale, y, clamp } => {
+            Op::Glu { gate, up, scale, y, act } => {
                 let (gate, up, scale) = (self.get(gate), self.get(up), scale.map(|s| self.get(s)));
-                k::swi_glu(self.out(y), gate, up, clamp.map(|c| c as f32), scale);
+                k::glu(self.out(y), gate, up, glu(act), scale);
             }
-            Op::SwiGluGrad { gate, up, dy, scale, d_scale, clamp } => k::swi_glu_grad(
+            Op::GluGrad { gate, up, dy, scale, d_scale, act } => k::glu_grad(
                 self.out(gate),
                 self.out(up),
                 self.out(dy),
-                clamp.map(|c| c as f32),
+                glu(act),
                 scale.map(|s| self.get(s)),
                 d_scale.map(|s| self.out(s)),
                 gate.cols as usize,
+            ),
+            Op::AddBias { x, bias, counts, scale } => {
+                let (counts, scale) = (counts.map(|c| self.get(c)), scale.map(|s| self.get(s)));
+                k::add_bias(self.out(x), self.get(bias), bias.cols as usize, counts, scale);
+            }
+            Op::AddBiasGrad { dy, bias, counts, scale, d_bias, d_scale } => k::add_bias_grad(
+                self.out(d_bias.view),
+                d_scale.map(|s| self.out(s)),
+                self.get(dy),
+                self.get(bias),
+                bias.cols as usize,
+                counts.map(|c| self.get(c)),
+                scale.map(|s| self.get(s)),
+                adds(d_bias.mode),
             ),
             Op::SumSquares { grad, unit, copies } => {
                 let held = self.held(unit);
@@ -162,6 +160,60 @@ impl Cpu {
                     k::balance_loss(d_logits, load, logits, index, k, sequence, score(s), weight);
             }
             ref op => self.experts(op, adds),
+        }
+    }
+
+    /// The instructions between the projections of attention.
+    fn attend(&self, op: &Op, adds: impl Fn(Accumulate) -> bool) {
+        match *op {
+            Op::RotaryPositionEmbedding { x, cos, sin, positions, heads, head_dim, from, style, inverse } => {
+                let rot_dim = 2 * cos.cols as usize;
+                let table = k::RopeTable { cos: self.get(cos), sin: self.get(sin), rot_dim };
+                let rotation = k::Rotation {
+                    heads: heads as usize,
+                    head_dim: head_dim as usize,
+                    from: from as usize,
+                    interleaved: style == recipe::RopeStyle::Interleaved,
+                    inverse,
+                };
+                k::rotary(self.out(x), &table, self.get(positions), &rotation);
+            }
+            Op::LatentKeyValue { kv, rope, k, v, heads } => {
+                let (tokens, heads) = (fixed(kv), heads as usize);
+                let (kv, rope) = (self.get(kv), self.get(rope));
+                k::latent_key_value(self.out(k), self.out(v), kv, rope, tokens, heads);
+            }
+            Op::LatentKeyValueGrad { dk, dv, d_kv, d_rope, heads } => {
+                let (tokens, heads) = (fixed(d_kv), heads as usize);
+                let (dk, dv) = (self.get(dk), self.get(dv));
+                k::latent_key_value_grad(self.out(d_kv), self.out(d_rope), dk, dv, tokens, heads);
+            }
+            Op::FlashAttentionScore { q, k, v, sinks, out, lse, ref heads } => {
+                let (q, k, v, sinks) = (self.get(q), self.get(k), self.get(v), sinks.map(|s| self.get(s)));
+                let (out, lse) = (self.out(out), self.out(lse));
+                k::flash_attention(&attention(heads), out, lse, q, k, v, sinks, &self.segments);
+            }
+            Op::FlashAttentionScoreGrad { dy, q, k, v, sinks, out, lse, dq, dk, dv, d_sinks, ref heads } => {
+                let (dy, out, lse) = (self.get(dy), self.get(out), self.get(lse));
+                k::flash_attention_grad(
+                    &attention(heads),
+                    self.out(dq),
+                    self.out(dk),
+                    self.out(dv),
+                    dy,
+                    self.get(q),
+                    self.get(k),
+                    self.get(v),
+                    out,
+                    lse,
+                    &self.segments,
+                );
+                if let (Some(sinks), Some(sum)) = (sinks, d_sinks) {
+                    let add = adds(sum.mode);
+                    k::attention_sink_grad(self.out(sum.view), self.get(sinks), dy, out, lse, add);
+                }
+            }
+            ref other => unreachable!("{} is no part of attention", other.name()),
         }
     }
 
