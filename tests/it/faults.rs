@@ -79,7 +79,12 @@ fn until_it_fails(plan: &Arc<Plan>, poison: &str) -> Vec<(u64, Diagnostic, bool)
             {
                 values[(at - held.start) as usize] = f32::NAN;
             }
-            device.write(view, &values);
+            let copy = device.fill(view, &mut |first, out| {
+                let first = first as usize;
+                out.copy_from_slice(&values[first..first + out.len()]);
+                Ok(())
+            });
+            copy.unwrap();
         }
         let mut rank = Rank::new(Arc::clone(plan), number, Box::new(device));
         let feed = Fixed(vec![sequence((0..48).collect())]);
