@@ -26,10 +26,11 @@ fn flagship(c: &mut Criterion) {
     let mut group = c.benchmark_group("tune");
     group.sample_size(10);
     let own = recipe(Vec::new()).expect("the shipped recipe is valid");
-    for (name, engine) in [("native", Engine::Native), ("mindspeed", Engine::MindspeedFsdp2)] {
+    let layout = Candidate::of(&own);
+    for (name, engine) in Engine::ALL.map(|engine| (engine.word(), engine)) {
         let options = Options { engine, headroom: 0.1, top: 20 };
         group.bench_function(format!("step35_flash on 192 devices, {name}"), |b| {
-            b.iter(|| search(&own, options, &mut |c| recipe(c.overrides()), &mut |_, _| {}))
+            b.iter(|| search(&own, options, &mut |c| recipe(c.overrides(engine, &layout)), &mut |_, _| {}))
         });
     }
 }

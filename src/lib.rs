@@ -11,6 +11,7 @@
 //! | [`plan`] | recipe and model | [`plan::Plan`]: mesh, placement, program, memory |
 //! | [`kernels`], [`comm`], [`data`] | plain slices and structs | arithmetic, collectives, token sequences |
 //! | [`weights`] | a Hugging Face folder | the bytes of a shard |
+//! | [`import`] | its `config.json` | the text of a model |
 //! | [`runtime`] | a plan | trained parameters and a report a step |
 //! | [`report`] | plans and reports | what people and programs read |
 //! | [`cli`] | arguments | an exit code |
@@ -22,6 +23,7 @@ pub mod cli;
 pub mod comm;
 pub mod data;
 pub mod diag;
+pub mod import;
 pub mod kernels;
 pub mod model;
 pub mod plan;

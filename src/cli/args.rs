@@ -75,6 +75,11 @@ pub enum Command {
         stepc new my_run --model llama31_8b --output recipes/my_run.step\n  \
         stepc new hf_weights/Qwen3-30B-A3B")]
     New(NewArgs),
+    /// Write the model of another format as a file of the language
+    Import {
+        #[command(subcommand)]
+        from: ImportFrom,
+    },
     /// Explain a diagnostic, with an example that fails and one that works
     #[command(after_help = "Examples:\n  \
         stepc explain step::parallel::ep_experts\n  \
@@ -122,6 +127,27 @@ pub struct CheckArgs {
     /// Show every place that sets a field or a block, the one that holds first, instead of checking
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub why: Option<String>,
+}
+
+/// Where a model comes from.
+#[derive(Subcommand)]
+pub enum ImportFrom {
+    /// A Hugging Face folder: its `config.json`, and the headers of its tensors where they are there
+    #[command(after_help = "Examples:\n  \
+        stepc import hf hf_weights/Qwen3-30B-A3B\n  \
+        stepc import hf hf_weights/gemma-2-9b --output models/gemma2.step")]
+    Hf(ImportHf),
+}
+
+#[derive(Args)]
+pub struct ImportHf {
+    /// The folder that holds `config.json`
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+
+    /// The file to write; by default the name of the folder with `.step`, here. One that exists is never overwritten
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -6,6 +6,7 @@ mod completions;
 mod exit;
 mod explain;
 mod fmt;
+mod import;
 mod inputs;
 mod new;
 mod plan;
@@ -18,7 +19,7 @@ mod target;
 mod train;
 mod tune;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, ImportFrom};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -40,6 +41,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&mut session, args),
         Command::Fmt(args) => fmt::fmt(&mut session, args),
         Command::New(args) => new::new(&mut session, args),
+        Command::Import { from: ImportFrom::Hf(args) } => import::hf(&mut session, args),
         Command::Explain(args) => explain::explain(&session, args),
         Command::Schema(args) => schema::schema(&session, args),
         Command::Completions(args) => completions::completions(&session, args),

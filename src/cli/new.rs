@@ -3,12 +3,13 @@
 use super::args::NewArgs;
 use super::exit::Failure;
 use super::session::Session;
+use crate::base::SourceMap;
 use crate::base::host::{MemoryHost, OsHost};
-use crate::base::{Host, SourceMap};
 use crate::diag::suggest::nearest;
 use crate::diag::{Diagnostic, Sink};
+use crate::import;
 use crate::plan::{self, Task};
-use crate::recipe::draft::{Draft, LibraryModel, from_config, models};
+use crate::recipe::draft::{Draft, LibraryModel, models};
 use crate::recipe::{self, Loaded, Model, Request, Resolved};
 use crate::report::{bytes, count};
 use std::fs::OpenOptions;
@@ -83,27 +84,21 @@ fn library_model(name: &str) -> Result<LibraryModel, Diagnostic> {
 }
 
 fn from_folder(name: &str, folder: &Path, whole: &Path, output: &Path) -> Result<Draft, Failure> {
-    let file = folder.join("config.json");
-    let text = OsHost.read_text(&file).map_err(|error| {
-        let message = format!("cannot read {}: {error}", file.display());
-        Diagnostic::error("step::new::config", message)
-            .help("give a Hugging Face folder, as it was downloaded, or a name that `stepc new --list` shows")
-    })?;
-    let mut draft = from_config(name, &file, &text).map_err(Failure::Input)?;
-    draft.about = format!("the model that {} describes", file.display());
-    let holds = |file: &str| folder.join(file).exists();
-    if holds("model.safetensors") || holds("model.safetensors.index.json") {
+    let imported = import::hf(&OsHost, folder, name).map_err(Failure::Input)?;
+    let about = format!("the model that {} describes", folder.join("config.json").display());
+    let mut draft = Draft::with(name, about, name, imported.item);
+    if imported.weights {
         // Paths are relative to the file that writes them.
         let beside = output.parent().is_none_or(|parent| parent.as_os_str().is_empty());
         let path = if beside { folder } else { whole };
         draft.weights = Some(path.display().to_string());
-        draft.tokenizer = holds("tokenizer.json");
+        draft.tokenizer = folder.join("tokenizer.json").exists();
     }
     Ok(draft)
 }
 
 /// A name of the language that is near to `text`.
-fn ident(text: &str) -> String {
+pub(super) fn ident(text: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let ident: String = text.chars().map(letter).collect();
     let ident = ident.trim_matches('_');
@@ -171,7 +166,7 @@ impl Reading<'_> {
 }
 
 /// Creates the file; one that has come into being meanwhile stays as it is.
-fn write(path: &Path, text: &str) -> Result<(), Diagnostic> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Diagnostic> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {

@@ -53,21 +53,20 @@ fn run(recipe: &Recipe, options: Options, args: &RecipeArgs) -> Found {
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} layouts") {
         bar.set_style(style);
     }
-    let mut resolve = |candidate: &Candidate| resolved_with(args, candidate);
+    let own = Candidate::of(recipe);
+    let mut resolve = |c: &Candidate| resolved_with(args, c.overrides(options.engine, &own));
     let found = search(recipe, options, &mut resolve, &mut |done, all| {
-        if done % 64 == 0 {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-        }
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
     });
     bar.finish_and_clear();
     found
 }
 
 /// The recipe with a layout as further `--set` arguments: what `stepc check` would see.
-fn resolved_with(args: &RecipeArgs, candidate: &Candidate) -> Option<Recipe> {
+fn resolved_with(args: &RecipeArgs, overrides: Vec<String>) -> Option<Recipe> {
     let mut request = request(args);
-    request.set.extend(candidate.overrides());
+    request.set.extend(overrides);
     let (mut sources, mut sink) = (SourceMap::default(), Sink::default());
     let loaded = recipe::load(&OsHost, &request, &mut sources, &mut sink)?;
     loaded.resolve(args.profile.as_deref(), &mut sink).map(|resolved| resolved.recipe)
@@ -104,7 +103,7 @@ fn nothing_fits(found: &Found, resolved: &Resolved) -> Diagnostic {
         "the smallest one needs {}, of which {what} take {}: {}\n{advice}",
         bytes(held.peak),
         bytes(most),
-        candidate.overrides().join(" ")
+        candidate.overrides(found.options.engine, &found.own.candidate).join(" ")
     ))
 }
 
@@ -120,7 +119,7 @@ fn runs(resolved: &Resolved) -> Result<(), Diagnostic> {
         problem =
             problem.label(resolved.origins.nearest(&demand.field), format!("asks for `{}`", demand.value));
     }
-    Err(problem.help("tune for an engine that does, with `--engine mindspeed`, or leave it out"))
+    Err(problem.help("tune for an engine that does, with `--engine`, or leave it out"))
 }
 
 /// The arguments that a profile could not stand for.
@@ -164,15 +163,18 @@ fn write(
     let text = OsHost.read_text(path).map_err(|error| unwritable(error.to_string()))?;
     let base = args.recipe.profile.as_ref().map(|base| format!(" : {base}")).unwrap_or_default();
     let note = format!(
-        "stepc tune --headroom {:.0}%: {:.2} s a step, {} a device",
+        "stepc tune --engine {} --headroom {:.0}%: {:.2} s a step, {} a device",
+        found.options.engine.word(),
         found.options.headroom * 100.0,
         winner.time.step,
         bytes(winner.held.peak)
     );
-    let head = format!("profile {name}{base}");
+    let (head, blocks) = (
+        format!("profile {name}{base}"),
+        winner.candidate.blocks(found.options.engine, &found.own.candidate),
+    );
     let end = loaded.span().map(|span| span.range().end);
-    let changed =
-        end.and_then(|end| recipe::with_profile(&text, end, &note, &head, &winner.candidate.blocks()));
+    let changed = end.and_then(|end| recipe::with_profile(&text, end, &note, &head, &blocks));
     let changed =
         changed.ok_or_else(|| unwritable("the recipe has no closing brace of its own".to_owned()))?;
     let host = MemoryHost::over(OsHost).with(path, changed.as_str());

@@ -91,8 +91,8 @@ pub enum CommError {
     Mismatch { first: Call, second: Call },
     /// The arguments of one rank do not fit together.
     Argument { rank: u32, op: Op, problem: String },
-    /// More rows arrived for the experts of a rank than its buffer holds.
-    Capacity { rank: u32, rows: u64, capacity: u64 },
+    /// More rows arrived for the experts of a rank than its buffer holds; ranks receive `average` of them.
+    Capacity { rank: u32, rows: u64, average: u64, capacity: u64 },
     /// A rank gave up, panicked or ended early.
     Aborted { rank: u32, reason: String },
     /// Ranks did not show up in time.
@@ -108,8 +108,13 @@ impl fmt::Display for CommError {
                 write!(f, "ranks disagree on the collective: {first} while {second}")
             }
             CommError::Argument { rank, op, problem } => write!(f, "rank {rank}, {}: {problem}", op.word()),
-            CommError::Capacity { rank, rows, capacity } => {
-                write!(f, "rank {rank} receives {rows} rows for its experts, its buffer holds {capacity}")
+            CommError::Capacity { rank, rows, average, capacity } => {
+                write!(
+                    f,
+                    "rank {rank} receives {rows} rows for its experts, {:.2} times the average of {average}; \
+                     the plan has set memory aside for {capacity}",
+                    factor(*rows, *average)
+                )
             }
             CommError::Aborted { rank, reason } => write!(f, "rank {rank} {reason}"),
             CommError::Timeout { call, silent, limit } => {
@@ -123,6 +128,11 @@ impl fmt::Display for CommError {
 
 impl std::error::Error for CommError {}
 
+/// How many times the average so many rows are.
+fn factor(rows: u64, average: u64) -> f64 {
+    rows as f64 / average.max(1) as f64
+}
+
 impl From<CommError> for Diagnostic {
     fn from(error: CommError) -> Self {
         let message = error.to_string();
@@ -130,8 +140,14 @@ impl From<CommError> for Diagnostic {
             CommError::Mismatch { .. } => Diagnostic::error("step::comm::mismatch", message)
                 .help("all ranks must issue the same collectives in the same order"),
             CommError::Argument { .. } => Diagnostic::error("step::comm::argument", message),
-            CommError::Capacity { .. } => Diagnostic::error("step::comm::capacity", message)
-                .help("lower `micro_batch` or `sequence`, or spread the experts over more ranks with `ep`"),
+            CommError::Capacity { rows, average, .. } => {
+                // Some room beside, in tenths.
+                let factor = (factor(rows, average) * 1.1 * 10.0).ceil() / 10.0;
+                Diagnostic::error("step::comm::capacity", message).help(format!(
+                    "make room with `parallel.ep_imbalance = {factor:.1}`, or even out the load of experts with \
+                     the router's `aux_loss` or `bias_update`"
+                ))
+            }
             CommError::Aborted { .. } => Diagnostic::error("step::comm::aborted", message),
             CommError::Timeout { .. } => Diagnostic::error("step::comm::timeout", message)
                 .help("look at the log of the silent ranks: they are stuck, or slower than the time limit"),

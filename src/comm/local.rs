@@ -252,8 +252,8 @@ impl Communicator for LocalComm {
             format!("{sent} rows of {cols} columns to send, the buffer holds {} elements", send.len())
         })?;
         if rows > capacity {
-            let (rows, capacity) = (rows as u64, capacity as u64);
-            return Err(self.world.fail(CommError::Capacity { rank: self.rank, rows, capacity }));
+            let [rows, average, capacity] = [rows, routing.average(), capacity].map(|n| n as u64);
+            return Err(self.world.fail(CommError::Capacity { rank: self.rank, rows, average, capacity }));
         }
         let send = &send[..sent * cols];
         let entered = self.enter(group, Entry { op, elements: 0, detail: cols }, send)?;

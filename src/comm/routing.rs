@@ -61,6 +61,11 @@ impl Routing {
         self.received[rank]
     }
 
+    /// Rows a member receives on average, rounded up.
+    pub fn average(&self) -> usize {
+        self.received.iter().sum::<usize>().div_ceil(self.ranks)
+    }
+
     /// `out[E/P]` = rows of each expert of the member, all sources together.
     pub fn local_counts(&self, rank: usize, out: &mut [u32]) {
         for (expert, out) in self.owned(rank).zip(out) {

@@ -147,7 +147,7 @@ fn a_full_buffer_is_an_error_on_every_rank() {
         comm.dispatch(&group, &[1.0; 6], &mut [0.0; 8], 2, &routing)
     });
     for result in results {
-        assert_eq!(result, Err(CommError::Capacity { rank: 1, rows: 6, capacity: 4 }));
+        assert_eq!(result, Err(CommError::Capacity { rank: 1, rows: 6, average: 3, capacity: 4 }));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Places in memory: persistent buffers one behind the other, all others in an arena that is reused over the step.
 
 use super::program::{BufferId, Program};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -25,8 +26,7 @@ pub(super) fn lifetimes(program: &Program) -> BTreeMap<BufferId, Range<usize>> {
     lifetimes
 }
 
-/// Gives every buffer its offset and the program its sizes. Walks the list as an allocator would: best fit among the
-/// free gaps at a buffer's first instruction, free again behind its last.
+/// Gives every buffer its offset and the program its sizes.
 pub(super) fn assign(program: &mut Program) {
     let mut persistent = 0;
     for index in 0..program.buffers.len() {
@@ -35,83 +35,89 @@ pub(super) fn assign(program: &mut Program) {
             persistent += resident(program, BufferId(index as u32));
         }
     }
-    let mut ends: Vec<Vec<BufferId>> = vec![Vec::new(); program.instrs.len() + 1];
-    let mut starts = ends.clone();
-    for (id, life) in lifetimes(program) {
-        starts[life.start].push(id);
-        ends[life.end].push(id);
-    }
-    let mut arena = Arena::default();
-    for (ended, started) in ends.iter().zip(&starts) {
-        for &id in ended {
-            arena.free(program.buffer(id).offset, resident(program, id));
-        }
-        for &id in started {
-            program.buffers[id.0 as usize].offset = arena.allocate(resident(program, id));
-        }
-    }
+    let lives: Vec<(BufferId, Range<usize>)> = lifetimes(program).into_iter().collect();
+    let blocks = lives.iter().map(|(id, life)| Block { life: life.clone(), bytes: resident(program, *id) });
+    let offsets = place(&blocks.collect::<Vec<_>>());
     program.persistent = persistent;
-    program.arena = arena.size;
+    program.arena = 0;
+    for ((id, _), offset) in lives.iter().zip(offsets) {
+        program.buffers[id.0 as usize].offset = offset;
+        program.arena = program.arena.max(offset + resident(program, *id));
+    }
 }
 
-/// Free gaps by offset below `size`, the high-water mark; neighbours are always merged.
-#[derive(Default)]
-struct Arena {
-    gaps: BTreeMap<u64, u64>,
-    size: u64,
+/// Bytes that are needed from one instruction to another.
+struct Block {
+    life: Range<usize>,
+    bytes: u64,
 }
 
-impl Arena {
-    fn allocate(&mut self, bytes: u64) -> u64 {
-        let fitting = self.gaps.iter().filter(|(_, gap)| **gap >= bytes).min_by_key(|(_, gap)| **gap);
-        let (offset, gap) = match fitting {
-            Some((&offset, &gap)) => (offset, gap),
-            // Grow at the end, starting inside the last gap where it touches the end.
-            None => match self.gaps.last_key_value() {
-                Some((&offset, &gap)) if offset + gap == self.size => (offset, gap),
-                _ => (self.size, 0),
-            },
-        };
-        self.gaps.remove(&offset);
-        if gap > bytes {
-            self.gaps.insert(offset + bytes, gap - bytes);
-        }
-        self.size = self.size.max(offset + bytes);
-        offset
-    }
+/// A block that has its place.
+struct Placed {
+    place: Range<u64>,
+    life: Range<usize>,
+}
 
-    fn free(&mut self, mut offset: u64, mut bytes: u64) {
-        if bytes == 0 {
-            return;
+/// An offset for each block, so that no two overlap that are alive together.
+///
+/// The largest one goes first, of equal ones that which lives longest, each into the lowest gap between those that are
+/// alive with it (Pisarchyk and Lee 2020, greedy by size, arXiv:2001.03288). An allocator that walks the instructions
+/// and knows nothing of what comes leaves up to a third of such an arena unused where units are large.
+fn place(blocks: &[Block]) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..blocks.len()).collect();
+    order.sort_by_key(|&i| Reverse((blocks[i].bytes, blocks[i].life.len())));
+    let mut offsets = vec![0; blocks.len()];
+    // By offset.
+    let mut placed: Vec<Placed> = Vec::with_capacity(blocks.len());
+    for index in order {
+        let Block { life, bytes } = &blocks[index];
+        let mut offset = 0;
+        for Placed { place, life: other } in &placed {
+            if other.start < life.end && life.start < other.end {
+                if place.start >= offset + bytes {
+                    break;
+                }
+                offset = offset.max(place.end);
+            }
         }
-        if let Some((&before, &gap)) = self.gaps.range(..offset).next_back()
-            && before + gap == offset
-        {
-            self.gaps.remove(&before);
-            (offset, bytes) = (before, gap + bytes);
-        }
-        if let Some(gap) = self.gaps.remove(&(offset + bytes)) {
-            bytes += gap;
-        }
-        self.gaps.insert(offset, bytes);
+        offsets[index] = offset;
+        let at = placed.partition_point(|block| block.place.start <= offset);
+        placed.insert(at, Placed { place: offset..offset + bytes, life: life.clone() });
     }
+    offsets
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Arena;
+    use super::{Block, place};
+    use proptest::prelude::*;
+    use std::ops::Range;
+
+    fn placed(blocks: &[(Range<usize>, u64)]) -> Vec<u64> {
+        let block = |(life, bytes): &(Range<usize>, u64)| Block { life: life.clone(), bytes: *bytes };
+        place(&blocks.iter().map(block).collect::<Vec<_>>())
+    }
 
     #[test]
-    fn gaps_are_merged_and_reused() {
-        let mut arena = Arena::default();
-        let a = arena.allocate(64);
-        let b = arena.allocate(128);
-        let c = arena.allocate(64);
-        arena.free(a, 64);
-        arena.free(b, 128);
-        assert_eq!(arena.allocate(192), a);
-        arena.free(c, 64);
-        assert_eq!(arena.allocate(256), c, "the last gap grows");
-        assert_eq!(arena.size, 448);
+    fn gaps_are_used_again() {
+        // The last one fits below the long one only when that has been put above the two short ones.
+        assert_eq!(placed(&[(0..2, 64), (2..4, 128), (1..4, 64), (0..4, 256)]), [256, 256, 384, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_that_live_together_lie_apart(
+            blocks in prop::collection::vec((0usize..40, 1usize..12, 0u64..200), 0..60)
+        ) {
+            let blocks: Vec<_> = blocks.into_iter().map(|(at, for_, bytes)| (at..at + for_, bytes)).collect();
+            let offsets = placed(&blocks);
+            for (i, (a, bytes)) in blocks.iter().enumerate() {
+                for (j, (b, others)) in blocks.iter().enumerate().take(i) {
+                    let together = a.start < b.end && b.start < a.end;
+                    let apart = offsets[i] + bytes <= offsets[j] || offsets[j] + others <= offsets[i];
+                    prop_assert!(!together || apart);
+                }
+            }
+        }
     }
 }

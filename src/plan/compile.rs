@@ -100,6 +100,16 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
 }
 
 impl Plan {
+    /// Peak in bytes and seconds of a step if the busiest rank of every expert group got `imbalance` times the balanced
+    /// rows and memory were set aside for just these.
+    pub fn imbalanced(&self, imbalance: f64) -> (u64, f64) {
+        let mut program = self.program.clone();
+        program.routed = program.routed.into_iter().map(|routed| routed.imbalanced(imbalance)).collect();
+        arena::assign(&mut program);
+        let schedule = Schedule::of(&program, &self.mesh, &self.cluster, self.data.sequence);
+        (program.persistent + program.arena, schedule.step(program.accumulation))
+    }
+
     /// When each instruction of the program runs.
     pub fn schedule(&self) -> Schedule {
         Schedule::of(&self.program, &self.mesh, &self.cluster, self.data.sequence)

@@ -34,10 +34,21 @@ pub struct Routed {
     pub experts: u64,
     /// Rows when all experts get the same number of tokens.
     pub balanced: u64,
+    /// Rows of the busiest rank, of which the recipe says how far it is over the balance.
+    pub busiest: u64,
     /// Rows that can come at most: every token of the ep group picks as many of this rank's experts as it can.
     pub bound: u64,
-    /// Rows that memory is set aside for, between the two.
+    /// Rows that memory is set aside for: of the busiest rank, or of all that can come.
     pub capacity: u64,
+}
+
+impl Routed {
+    /// Makes the busiest rank get `imbalance` times the balanced rows, as far as so many can come, and sets memory aside
+    /// for them.
+    pub(super) fn imbalanced(self, imbalance: f64) -> Routed {
+        let busiest = ((self.balanced as f64 * imbalance).ceil() as u64).min(self.bound).max(self.balanced);
+        Routed { busiest, capacity: busiest, ..self }
+    }
 }
 
 /// A row-major matrix inside a buffer. Written as `(buffer, offset, rows, cols)` in a plan's file.
@@ -151,6 +162,14 @@ impl Program {
         match rows {
             Rows::Fixed(n) => n,
             Rows::Routed(slot) => self.routed[slot.0 as usize].balanced,
+        }
+    }
+
+    /// The rows of the busiest rank, for which all others wait.
+    pub fn busiest_rows(&self, rows: Rows) -> u64 {
+        match rows {
+            Rows::Fixed(n) => n,
+            Rows::Routed(slot) => self.routed[slot.0 as usize].busiest,
         }
     }
 

@@ -1,11 +1,14 @@
 //! A plan as a page of text.
 
-use super::quantity::{bytes, count};
+use super::quantity::{bytes, count, seconds};
 use super::sheet::{Sheet, fit, machine};
 use super::style::Style;
 use crate::model::Part;
 use crate::plan::{Axis, Plan, terms};
 use crate::recipe::DeviceKind;
+
+/// The imbalance of routing that is shown beside balance.
+const BUSY: f64 = 1.5;
 
 /// One line: recipe, machine, size and whether it fits.
 pub fn headline(plan: &Plan, style: Style) -> String {
@@ -23,14 +26,33 @@ pub fn plan_page(plan: &Plan, style: Style) -> String {
     page.batch([train.global_batch, plan.data.sequence, train.micro_batch, plan.program.accumulation]);
     page.memory(plan.memory.peak, plan.cluster.device.memory, plan.memory.categories());
     if plan.program.routed.iter().any(|r| r.capacity < r.bound) {
-        page.line("", &style.dim("rows of experts are counted for balanced routing"));
+        page.line("", &style.dim(&imbalance(plan)));
     }
     let t = &plan.time;
-    page.time([t.step, t.tokens, t.mfu], t.spent.iter().map(|(bound, spent)| (bound.word(), *spent)));
+    let spent = t.spent.iter().filter(|(_, spent)| **spent > 5e-4 * t.step);
+    page.time([t.step, t.tokens, t.mfu], spent.map(|(bound, spent)| (bound.word(), *spent)));
     page.waits(t.bound().word(), t.communication, t.exposed);
     communication(plan, &mut page);
     program(plan, &mut page);
     page.text
+}
+
+/// What routing is counted for, and memory and time of the other case: a busier rank, or balance.
+fn imbalance(plan: &Plan) -> String {
+    let takes = |factor: f64| {
+        let (peak, step) = plan.imbalanced(factor);
+        format!("{} and {} a step", bytes(peak), seconds(step))
+    };
+    match plan.parallel.ep_imbalance {
+        Some(factor) if factor > 1.0 => format!(
+            "the busiest rank gets {factor} times the average of expert rows; balanced routing takes {}",
+            takes(1.0)
+        ),
+        _ => format!(
+            "expert rows are counted for balanced routing; `ep_imbalance = {BUSY}` takes {}",
+            takes(BUSY)
+        ),
+    }
 }
 
 fn mesh(plan: &Plan, page: &mut Sheet) {

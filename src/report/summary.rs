@@ -25,6 +25,7 @@ pub fn summary(plan: &Plan, savings: Option<&Savings>) -> Value {
         "mesh": words(mesh.chain(others(&plan.parallel))),
         "memory": memory(plan),
         "time": time(plan),
+        "balanced_routing": balanced(plan),
         "traffic": traffic(plan),
         "program": { "instructions": plan.program.instrs.len(), "buffers": plan.program.buffers.len() },
         "saved_by": savings.map(savings_json),
@@ -173,6 +174,12 @@ fn fit(peak: u64, device: u64, dominating: Option<Category>) -> Map<String, Valu
 
 fn categories(all: impl Iterator<Item = (Category, u64)>) -> Value {
     words(all.map(|(category, bytes)| (category.word(), bytes)))
+}
+
+/// Memory and time if every rank of an expert group got the same number of rows.
+fn balanced(plan: &Plan) -> Value {
+    let (peak, step) = plan.imbalanced(1.0);
+    json!({ "peak": peak, "step": step })
 }
 
 fn time(plan: &Plan) -> Value {

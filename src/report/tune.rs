@@ -3,7 +3,7 @@
 use super::quantity::{bytes, count};
 use super::style::Style;
 use crate::plan::estimate::Engine;
-use crate::plan::search::{FIELDS, Found, Ranked, reason};
+use crate::plan::search::{Found, Ranked, fields, reason};
 use crate::recipe::Recipe;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ const RIGHT: [bool; 8] = [true, true, true, true, true, false, false, false];
 /// What was searched, the best layouts in order, and the recipe's own among or below them.
 pub fn tune_page(recipe: &Recipe, found: &Found, style: Style) -> String {
     let mut page = format!("{}: {}\n\n", style.bold(&recipe.name), searched(recipe, found));
-    let keys: Vec<&str> = FIELDS.iter().map(|field| field.key).collect();
+    let keys: Vec<&str> = fields(found.options.engine).map(|field| field.key).collect();
     let mut rows = vec![HEADS.map(str::to_owned)];
     rows[0][5] = keys.join(" · ");
     rows.extend(shown(found).map(|layout| row(layout, found)));
@@ -57,13 +57,14 @@ fn searched(recipe: &Recipe, found: &Found) -> String {
 }
 
 fn foot(found: &Found) -> String {
-    let mut text = match found.exhaustive {
-        true => "every legal layout was measured; time is an estimate".to_owned(),
-        false => format!(
-            "not exhaustive: stopped after {} layouts were compiled; time is an estimate",
-            found.confirmed
-        ),
+    let mut text = match found {
+        Found { exhaustive: true, .. } => "every legal layout was measured".to_owned(),
+        Found { narrowed: true, .. } => {
+            "not exhaustive: prefetch, resharding and chunks of the loss are the recipe's own".to_owned()
+        }
+        _ => format!("not exhaustive: stopped after {} layouts were checked", found.confirmed),
     };
+    text.push_str("; time is an estimate");
     text.push_str(match found.options.engine {
         Engine::Native => ", peak that of the compiled program",
         _ => ", and so is the peak of an engine of its own",
@@ -75,7 +76,8 @@ fn foot(found: &Found) -> String {
 }
 
 fn row(layout: &Ranked, found: &Found) -> [String; 8] {
-    let values: Vec<String> = FIELDS.iter().map(|field| (field.value)(&layout.candidate)).collect();
+    let values: Vec<String> =
+        fields(found.options.engine).map(|field| (field.value)(&layout.candidate)).collect();
     let mark = if layout.own { "▸ " } else { "" };
     let rank = layout.rank.map_or("–".to_owned(), |rank| rank.to_string());
     let why = match layout.rank {
@@ -117,12 +119,14 @@ pub fn tune_json(recipe: &Recipe, profile: Option<&str>, found: &Found) -> Value
         "confirmed": found.confirmed,
         "refused": found.refused,
         "exhaustive": found.exhaustive,
+        "narrowed": found.narrowed,
         "layouts": layouts,
     })
 }
 
 fn layout_json(layout: &Ranked, found: &Found) -> Value {
-    let fields = FIELDS.iter().map(|field| {
+    let written = layout.candidate.written(found.options.engine, &found.own.candidate);
+    let fields = written.map(|field| {
         let value = (field.value)(&layout.candidate);
         let value = value.parse::<u64>().map_or(Value::from(value), Value::from);
         (format!("{}.{}", field.block, field.key), value)

@@ -142,6 +142,6 @@ fn culprit(plan: &Plan, op: &Op, view: View, element: u64, rank: u64) -> Culprit
 /// The checkpoint tensor that holds an element of a parameter.
 fn tensor(plan: &Plan, param: ParamId, element: u64) -> String {
     let parameter = &plan.params[param.0 as usize];
-    let expert = parameter.per_expert().map_or(0, |experts| element * experts / parameter.elements().max(1));
-    parameter.tensor_name(expert)
+    let holder = parameter.tensors().find(|tensor| tensor.elements.contains(&element));
+    holder.map_or_else(|| parameter.name.clone(), |tensor| tensor.name)
 }

@@ -101,7 +101,9 @@ impl Found {
             self.missing.push(name.to_owned());
             return;
         };
-        if tensor.shape != shape {
+        // A row may be kept as a matrix of one row.
+        let row = |shape: &[u64]| shape.iter().position(|n| *n != 1).unwrap_or(shape.len());
+        if tensor.shape[row(&tensor.shape)..] != shape[row(shape)..] {
             self.shapes.push((name.to_owned(), tensor.shape.clone(), shape.to_vec()));
             return;
         }

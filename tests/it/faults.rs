@@ -79,12 +79,11 @@ fn until_it_fails(plan: &Arc<Plan>, poison: &str) -> Vec<(u64, Diagnostic, bool)
             {
                 values[(at - held.start) as usize] = f32::NAN;
             }
-            let copy = device.fill(view, &mut |first, out| {
-                let first = first as usize;
-                out.copy_from_slice(&values[first..first + out.len()]);
+            let mut fill = |from: u64, part: &mut [f32]| {
+                part.copy_from_slice(&values[from as usize..][..part.len()]);
                 Ok(())
-            });
-            copy.unwrap();
+            };
+            device.fill(view, &mut fill).unwrap();
         }
         let mut rank = Rank::new(Arc::clone(plan), number, Box::new(device));
         let feed = Fixed(vec![sequence((0..48).collect())]);

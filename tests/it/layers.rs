@@ -14,6 +14,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("comm", &["base", "diag"]),
     ("data", &["base", "diag"]),
     ("weights", &["base", "diag"]),
+    ("import", &["base", "diag", "syntax", "recipe", "weights"]),
     ("runtime", &["base", "diag", "recipe", "model", "plan", "kernels", "comm", "data", "weights"]),
     ("report", &["base", "diag", "recipe", "model", "plan", "runtime"]),
 ];

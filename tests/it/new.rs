@@ -43,7 +43,9 @@ fn recipes_as_they_are_written() {
     let desk = Desk::new();
     for (name, folder) in [("llama", "llama"), ("qwen3_moe", "qwen3_moe"), ("step35", "step35")] {
         desk.write(&format!("{folder}/config.json"), &golden(name));
-        desk.write(&format!("{folder}/model.safetensors"), "");
+        let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+        std::fs::copy(weights.join("model.safetensors"), desk.path(folder).join("model.safetensors"))
+            .unwrap();
         let ran = desk.run(&["new", folder]);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}");
         // Models of this size have shards of a few bytes on a whole node, which is worth a warning.
@@ -77,58 +79,21 @@ fn sizes_arrive() {
         "model.attention.full.rope.scaling.factor = 2.0",
         "model.moe.sparse.shared.inner = 40",
         "model.moe.sparse.router.scale = 3.0",
-        "model.mtp.layers = 0",
     ] {
         let (path, _) = wanted.split_once(" = ").unwrap();
         assert_eq!(value(path), wanted);
     }
 }
 
-/// A piece of a configuration, and what takes its place.
-type Edit<'e> = (&'e str, &'e str);
-
 #[test]
-fn what_a_recipe_cannot_express_is_refused() {
+fn what_is_no_model_is_refused() {
     let desk = Desk::new();
-    let edits: &[(&str, &str, &[Edit<'_>])] = &[
-        ("bias", "llama", &[("\"attention_bias\": false", "\"attention_bias\": true")]),
-        ("gelu", "llama", &[("\"silu\"", "\"gelu\"")]),
-        (
-            "yarn",
-            "llama",
-            &[("\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}")],
-        ),
-        ("unknown", "llama", &[("\"vocab_size\"", "\"logit_scale\": 0.5, \"vocab_size\"")]),
-        ("several", "llama", &[("\"mlp_bias\": false", "\"mlp_bias\": true"), ("\"silu\"", "\"relu\"")]),
-        ("missing", "llama", &[("\"vocab_size\": 512,", "")]),
-        ("kind", "llama", &[("\"hidden_size\": 64", "\"hidden_size\": \"wide\"")]),
-        ("family", "llama", &[("\"model_type\": \"llama\"", "\"model_type\": \"mamba\"")]),
-        ("dense", "qwen3_moe", &[("\"mlp_only_layers\": []", "\"mlp_only_layers\": [0]")]),
-        ("gates", "step35", &[("\"sink\": false", "\"sink\": true")]),
-        ("gaps", "step35", &[("\"2,3,4,5\"", "\"2,4\"")]),
-    ];
-    let mut commands = Vec::new();
-    for (name, from, edits) in edits {
-        let mut text = golden(from);
-        for (old, new) in *edits {
-            assert!(text.contains(old), "{name}: {old}");
-            text = text.replacen(old, new, 1);
-        }
-        desk.write(&format!("{name}/config.json"), &text);
-        commands.push(["new", *name]);
-    }
     desk.write("broken/config.json", "{ \"model_type\": ");
     desk.write("empty/nothing.txt", "");
-    commands.push(["new", "broken"]);
-    commands.push(["new", "empty"]);
-    commands.push(["new", "step35_flahs"]);
-    commands.push(["new", "zebra"]);
-    let commands: Vec<_> = commands.iter().map(|command| &command[..]).collect();
-    let seen = desk.session(&commands);
+    let seen =
+        desk.session(&[&["new", "broken"], &["new", "empty"], &["new", "step35_flahs"], &["new", "zebra"]]);
     snapshot("new_refused", &seen);
-    for (name, ..) in edits {
-        assert!(!desk.path(&format!("{name}.step")).exists(), "{name} was written");
-    }
+    assert!(!desk.path("broken.step").exists(), "it was written");
 }
 
 #[test]

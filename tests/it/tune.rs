@@ -146,7 +146,9 @@ fn every_layout(path: &Path) -> Vec<Candidate> {
         if sizes > 0 || (ep == 1 && ep_fsdp != fsdp) {
             continue;
         }
-        for (micro_batch, recompute) in [1, 2, 4].into_iter().flat_map(|m| [(m, "none"), (m, "full")]) {
+        for (micro_batch, recompute) in
+            [1, 2, 4].into_iter().flat_map(|m| ["none", "selective", "full"].map(|r| (m, r)))
+        {
             let recompute = Recompute::from_word(recompute).unwrap();
             let layout = Candidate { fsdp, ep, ep_fsdp, micro_batch, recompute, ..own };
             all.extend([0, 1].map(|prefetch| Candidate { prefetch, ..layout }));
@@ -157,8 +159,12 @@ fn every_layout(path: &Path) -> Vec<Candidate> {
         if candidate.micro_batch > 1 || candidate.prefetch > 0 {
             return true;
         }
-        let request =
-            Request { path: path.to_owned(), recipe: None, profile: None, set: candidate.overrides() };
+        let request = Request {
+            path: path.to_owned(),
+            recipe: None,
+            profile: None,
+            set: candidate.overrides(Engine::Native, &own),
+        };
         let (mut sources, mut sink) = (SourceMap::default(), Sink::default());
         let loaded = load(&OsHost, &request, &mut sources, &mut sink).unwrap();
         loaded.resolve(None, &mut sink).is_some()
@@ -168,38 +174,40 @@ fn every_layout(path: &Path) -> Vec<Candidate> {
 
 #[test]
 fn memory_of_the_skeleton_is_that_of_the_program() {
-    for (path, profile, step, error) in [
-        ("recipes/step35_flash.step", None, 29, 0.02),
+    for (profile, set, step) in [
+        (None, &[][..], 29),
+        // Several micro batches, and routers that are far from balance.
+        (None, &["train.global_batch=768", "parallel.ep_imbalance=2.5", "parallel.prefetch=3"], 311),
         // f32 throughout: units that are used where they lie; a CPU: rows that depend on `ep`.
-        ("recipes/step35_flash.step", Some("laptop"), 1, 0.05),
+        (Some("laptop"), &[], 1),
     ] {
-        let recipe = resolve(path, profile, &[]).recipe;
+        let recipe = resolve("recipes/step35_flash.step", profile, set).recipe;
         let model = Model::build(&recipe.model, recipe.parallel.precision.params);
         let space = Space::new(&recipe, &model, Engine::Native);
         let mut skeletons = Skeletons::new(&recipe, &model);
-        let mut errors = Vec::new();
-        for candidate in space.legal().into_iter().step_by(step) {
-            let memory = compile(&candidate.applied(&recipe), profile, Task::Train).memory;
+        let mut unused = Vec::new();
+        for candidate in space.legal(usize::MAX).unwrap().into_iter().step_by(step) {
+            let plan = compile(&candidate.applied(&recipe), profile, Task::Train);
             let live = skeletons.live(&candidate);
-            let used: u64 = memory.at_peak.values().sum();
+            let used: u64 = plan.memory.at_peak.values().sum();
             // Counts of local experts are taken from another mesh.
             assert!(
                 live.abs_diff(used) <= 4096 * model.layers.len() as u64,
                 "{candidate:?}: {live} of {used}"
             );
-            errors.push((memory.peak as f64 - live as f64) / memory.peak as f64);
+            // No placement can do with less than what is live at once.
+            let least = used - plan.program.persistent;
+            let share = plan.program.arena as f64 / least as f64 - 1.0;
+            assert!((0.0..0.05).contains(&share), "{candidate:?}: {share}");
+            unused.push(share);
         }
-        errors.sort_by(f64::total_cmp);
-        let at = |share: usize| errors[(errors.len() - 1) * share / 100];
-        let [median, most] = [at(50), at(100)];
+        let mean = unused.iter().sum::<f64>() / unused.len() as f64;
+        let most = unused.iter().copied().fold(0.0, f64::max);
         println!(
-            "{} layouts of {path} {profile:?}: {median:.4}, 75% {:.4}, 90% {:.4}, most {most:.4}",
-            errors.len(),
-            at(75),
-            at(90)
+            "{} layouts {profile:?} {set:?}: unused {mean:.4} on average, {most:.4} at most",
+            unused.len()
         );
-        // What is missing is what the arena cannot use between buffers of very different sizes.
-        assert!(median <= error && errors[0] >= -0.001, "{median} {most}");
+        assert!(mean < 0.01, "{mean}");
     }
 }
 
@@ -268,19 +276,56 @@ fn a_device_that_is_too_small_is_told_what_is_in_the_way() {
     assert!(!std::fs::read_to_string(&path).unwrap().contains("fast"));
 }
 
+/// A layout of the flagship's size, over axes that the native engine does not have.
 #[test]
 fn other_engines_are_estimated() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes/step35_flash.step");
-    let report = tune_json(&path, &["--engine", "mindspeed", "--headroom", "0.05"]);
-    assert_eq!(report["engine"], "mindspeed");
-    for layout in layouts(&report) {
-        assert_eq!(layout["peak_is_exact"], false);
-        assert!(layout["peak"].as_u64() <= report["budget"].as_u64(), "{layout:#}");
+    let keys = |report: &Value| -> Vec<String> {
+        report["layouts"][0]["fields"].as_object().unwrap().keys().cloned().collect()
+    };
+    for engine in ["mindspeed", "torchtitan", "megatron"] {
+        let set = ["--set", "train.global_batch=768"];
+        let args = [&["--engine", engine, "--headroom", "0.05", "--top", "4"][..], &set].concat();
+        let report = tune_json(&path, &args);
+        assert_eq!(report["engine"], engine);
+        let pipelines = keys(&report).iter().any(|key| key == "parallel.pp");
+        assert_eq!(pipelines, engine != "mindspeed", "{report:#}");
+        assert!(report["legal"].as_u64() > Some(100) && report["exhaustive"] == true, "{report:#}");
+        for layout in layouts(&report) {
+            assert_eq!(layout["peak_is_exact"], false);
+            assert!(layout["peak"].as_u64() <= report["budget"].as_u64(), "{layout:#}");
+            let mut set = overrides(layout);
+            set.push("train.global_batch=768".to_owned());
+            let set: Vec<&str> = set.iter().map(String::as_str).collect();
+            let parallel = resolve(&path, None, &set).recipe.parallel;
+            let ranks = parallel.ep * parallel.ep_fsdp;
+            assert_eq!(ranks, parallel.fsdp * parallel.tp, "experts lie over the ranks of a shard");
+            assert!(engine == "torchtitan" || parallel.fsdp * parallel.tp * parallel.pp == 192);
+        }
     }
     let output = stepc(&path, "tune", &["--set", "parallel.tp=2", "--set", "parallel.fsdp=96"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("step::tune::native"), "{}", text(&output.stderr));
     for wrong in ["-1", "100%", "much"] {
         assert_eq!(stepc(&path, "tune", &["--headroom", wrong]).status.code(), Some(2));
+    }
+}
+
+#[test]
+fn what_an_engine_cannot_do_is_not_its_winner() {
+    let (_folder, path) = desk();
+    let cut = "tp = 2, fsdp = 4, ep = 2, ep_fsdp = 4";
+    // Buffers of the communicators alone take some hundred MiB.
+    let recipe = RECIPE.replace("fsdp = 4, ep = 2, ep_fsdp = 4", cut).replace("12MiB", "4GiB");
+    std::fs::write(&path, recipe).unwrap();
+    for engine in ["mindspeed", "torchtitan", "megatron"] {
+        let report = tune_json(&path, &["--engine", engine, "--write", engine]);
+        let own = report["layouts"].as_array().unwrap().iter().find(|layout| layout["own"] == true);
+        assert_eq!(own.unwrap()["rank"].is_null(), engine == "mindspeed", "{report:#}");
+        let written = resolve(&path, Some(engine), &[]).recipe;
+        assert!(engine != "mindspeed" || written.parallel.tp == 1);
+        let check = stepc(&path, "check", &[]);
+        assert!(check.status.success(), "{}", text(&check.stderr));
+        assert!(stepc(&path, "plan", &["--profile", engine]).status.success());
     }
 }

@@ -63,6 +63,16 @@ pages! {
         unwritable
     }
 
+    "`stepc import`, and `stepc new` of a folder"
+    import {
+        family
+        no_config
+        not_json
+        unknown_key
+        unsupported
+        value
+    }
+
     "architectures"
     model {
         bias_frozen
@@ -73,8 +83,8 @@ pages! {
         latent_rope
         names_expert
         names_layer
-        names_twice
         rope_divisors
+        names_twice
         rope_fraction
         rope_scaling
         router_precision
@@ -86,9 +96,7 @@ pages! {
 
     "`stepc new`"
     new {
-        config
         unknown_model
-        unsupported
     }
 
     "files that are written"

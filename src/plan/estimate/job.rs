@@ -151,6 +151,13 @@ pub enum Loss {
     Chunks(u64),
 }
 
+impl Loss {
+    /// The loss over `tokens` of a micro-batch, so many rows at a time; `None`: all of them.
+    pub fn of(rows: Option<u64>, tokens: u64) -> Loss {
+        rows.map_or(Loss::Plain, |rows| Loss::Chunks(tokens.div_ceil(rows)))
+    }
+}
+
 /// The optimizer and its temporaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Optimizer {

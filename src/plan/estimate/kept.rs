@@ -2,7 +2,7 @@
 
 use super::coefficients as c;
 use super::job::{Context, Engine, Job, Recompute};
-use super::shape::{FfnShape, LayerShape};
+use super::shape::{FfnShape, LayerShape, Shape};
 use super::stage::expert_tp;
 
 /// Bytes a token of one layer, on one device.
@@ -86,8 +86,13 @@ pub(super) fn kept(layer: &LayerShape, hidden: f64, job: &Job) -> Kept {
     let inners = if fused { 3.0 } else { 4.0 };
     let routed = w.rows * (2.0 * hidden + inners * w.routed_inner) * size + w.router * c::ROUTER_BYTES;
     let statistics = layer.attention.heads * job_statistics(job) / job.layout.tp as f64;
+    // The bias of ALiBi, scaled for this layer: a number for every key.
+    let bias = match (job.engine, layer.attention.alibi) {
+        (Engine::Megatron, true) => layer.attention.heads / job.layout.tp as f64 * job.sequence as f64 * size,
+        _ => 0.0,
+    };
     let plain = 2.0 * w.stream + 2.0 * w.normed + w.attention + inners * w.inner;
-    let all = plain * size + routed + statistics;
+    let all = plain * size + routed + statistics + bias;
     let dispatch = w.rows * 2.0 * hidden * size;
     let (forward, sent) = match job.recompute {
         Recompute::None | Recompute::Layers(_) => (all, dispatch),
@@ -118,6 +123,19 @@ fn travelling(layer: &LayerShape, job: &Job) -> f64 {
         _ if layout.cp == 1 => 0.0,
         Context::Ring => 4.0 * (a.key + a.value) / tp,
         Context::Ulysses => (a.query + 2.0 * a.spread_key(layout.cp * layout.tp)) / tp,
+    }
+}
+
+/// Biases of ALiBi, which Megatron on NPUs makes once for all layers, `[heads, sequence, sequence]`, and repeats for every
+/// sequence of a micro-batch; it keeps both.
+pub(super) fn biases(shape: &Shape, job: &Job) -> f64 {
+    let heads = shape.runs.iter().map(|run| &run.layer.attention).filter(|a| a.alibi).map(|a| a.heads);
+    let heads = heads.fold(0.0, f64::max) / job.layout.tp as f64;
+    match job.engine {
+        Engine::Megatron => {
+            heads * (job.sequence as f64).powi(2) * job.precision.compute * (1 + job.micro_batch) as f64
+        }
+        _ => 0.0,
     }
 }
 

@@ -38,8 +38,3 @@ pub struct Reached {
     /// Seconds the host needs to enqueue one kernel.
     pub launch: f64,
 }
-
-/// Host seconds a kernel of eager PyTorch on an NPU: fitted as the coefficients are.
-pub const LAUNCH_NPU: f64 = 50e-6;
-/// The same on a GPU.
-pub const LAUNCH_GPU: f64 = 5e-6;

@@ -2,7 +2,7 @@
 
 use super::coefficients as c;
 use super::job::{CrossEntropy, Engine, Job, Loss, Optimizer, Recompute};
-use super::kept::{Kept, input_only, kept};
+use super::kept::{Kept, biases, input_only, kept};
 use super::machine::Machine;
 use super::shape::{LayerShape, Shape};
 use super::stage::{Stage, layers_of, stage};
@@ -196,7 +196,8 @@ fn stage_memory(shape: &Shape, job: &Job, index: u64) -> Memory {
     let stage = stage(shape, job, index);
     let tokens = (job.micro_batch * job.sequence) as f64 / job.layout.cp as f64;
     let layers = layer_bytes(shape, job, index, &stage);
-    let held = held(job, &stage);
+    let mut held = held(job, &stage);
+    held.parameters += biases(shape, job);
     let units = units(shape, job, &stage);
     let flight = in_flight(job, index);
     let activations = layers.kept.forward * tokens * flight;
@@ -282,6 +283,7 @@ fn with_allocator(memory: Memory, job: &Job, held: &Held, units: &Units) -> Memo
 /// What a device holds of the model between steps, and of gradients.
 struct Held {
     elements: f64,
+    /// With what else lasts and never changes.
     parameters: f64,
     master: f64,
     moments: f64,

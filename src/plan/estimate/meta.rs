@@ -1,6 +1,6 @@
 //! From the meta model and the cluster of a recipe to the plain numbers of an estimate.
 
-use super::machine::{LAUNCH_GPU, LAUNCH_NPU, Link, Machine, Reached};
+use super::machine::{Link, Machine, Reached};
 use super::shape::{AttentionShape, FfnShape, LayerShape, Run, Shape};
 use crate::model::{FfnModule, LayerModule, Model};
 use crate::recipe;
@@ -71,11 +71,7 @@ impl Machine {
                 compute: device.efficiency.compute,
                 memory: device.efficiency.memory,
                 link: device.efficiency.link,
-                launch: match device.kind {
-                    recipe::DeviceKind::Npu => LAUNCH_NPU,
-                    recipe::DeviceKind::Gpu => LAUNCH_GPU,
-                    recipe::DeviceKind::Cpu => 0.0,
-                },
+                launch: device.launch,
             },
         }
     }

@@ -7,10 +7,7 @@ use super::{Estimate, Machine, Shape};
 use crate::base::DType;
 use crate::model::Model;
 use crate::plan::lower::chunk_rows;
-use crate::recipe::{self, CpKind, DeviceKind, Parallel, Recipe};
-
-/// Seconds to enqueue a kernel from our own runtime: a call into the driver, with no Python before it.
-const LAUNCH_NATIVE: f64 = 5e-6;
+use crate::recipe::{self, CpKind, Parallel, Recipe};
 
 /// A recipe on an engine. What a layout changes of it is given to [`Question::job`]; everything else stays the same.
 pub struct Question {
@@ -37,7 +34,7 @@ impl Question {
         Question {
             engine,
             shape: Shape::of(model),
-            machine: machine(recipe, engine),
+            machine: machine(recipe),
             parallel: recipe.parallel.clone(),
             micro_batch: train.micro_batch,
             devices: recipe.cluster.devices(),
@@ -74,7 +71,7 @@ impl Question {
                 recipe::Recompute::Selective => Recompute::Selective,
                 recipe::Recompute::Full => Recompute::Full,
             },
-            loss: self.chunk.map_or(Loss::Plain, |rows| Loss::Chunks(tokens.div_ceil(rows))),
+            loss: Loss::of(self.chunk, tokens),
             optimizer: self.optimizer,
             precision: precision(self.engine, parallel),
             offload: Offload {
@@ -87,7 +84,7 @@ impl Question {
             reshard: parallel.reshard_after_forward,
             reduce_last: false,
             prefetch: parallel.prefetch,
-            imbalance: 1.0,
+            imbalance: parallel.ep_imbalance.filter(|_| parallel.ep > 1).unwrap_or(1.0),
         }
     }
 
@@ -139,14 +136,11 @@ fn precision(engine: Engine, parallel: &Parallel) -> Precision {
     }
 }
 
-fn machine(recipe: &Recipe, engine: Engine) -> Machine {
+fn machine(recipe: &Recipe) -> Machine {
     let device = &recipe.cluster.device;
     let mut machine = Machine::of(&recipe.cluster);
     if recipe.parallel.precision.params == DType::F32 {
         machine.flops = device.flops_f32;
-    }
-    if engine == Engine::Native && device.kind != DeviceKind::Cpu {
-        machine.reached.launch = LAUNCH_NATIVE;
     }
     machine
 }

@@ -47,6 +47,8 @@ pub struct AttentionShape {
     pub latent: Option<[f64; 2]>,
     /// Projects one gate a head.
     pub gate: bool,
+    /// A bias of every head on every score instead of rotated positions (Press et al. 2021, ALiBi, arXiv:2108.12409).
+    pub alibi: bool,
     /// A token sees only so many before it.
     pub window: Option<f64>,
 }
@@ -71,6 +73,7 @@ impl AttentionShape {
             out: q,
             latent: None,
             gate: false,
+            alibi: false,
             window: None,
         }
     }
@@ -82,7 +85,17 @@ impl AttentionShape {
         let key = heads * (plain + rotated) as f64;
         let out = heads * value as f64;
         let latent = Some([ranks[0] as f64, (ranks[1] + rotated) as f64]);
-        AttentionShape { heads, query: key, key, value: out, out, latent, gate: false, window: None }
+        AttentionShape {
+            heads,
+            query: key,
+            key,
+            value: out,
+            out,
+            latent,
+            gate: false,
+            alibi: false,
+            window: None,
+        }
     }
 
     /// Channels of all key heads once every one of `ranks` has a head: heads that are too few are repeated.

@@ -57,7 +57,7 @@ fn machine() -> Machine {
         devices_per_node: 8,
         intra: link(196e9),
         inter: link(25e9),
-        reached: Reached { compute: 0.5, memory: 0.5, link: 0.7, launch: LAUNCH_NPU },
+        reached: Reached { compute: 0.5, memory: 0.5, link: 0.7, launch: 50e-6 },
     }
 }
 

@@ -261,13 +261,16 @@ impl Builder<'_> {
         let (experts, top_k, ep) = (module.config.experts, module.config.top_k, self.mesh.ep);
         let balanced = self.tokens * top_k;
         let bound = self.tokens * ep * top_k.min(experts / ep);
-        // Host memory that is never touched costs nothing, so a CPU takes whatever comes; a device plans for balance.
-        let cpu = self.recipe.cluster.device.kind == DeviceKind::Cpu;
-        let capacity = if cpu { bound } else { balanced };
-        let id = SlotId(self.program.routed.len() as u32);
-        let name = self.scope.clone();
-        self.program.routed.push(Routed { name, experts, balanced, bound, capacity });
-        id
+        let (parallel, device) = (&self.recipe.parallel, &self.recipe.cluster.device);
+        let (busiest, capacity) = (balanced, bound);
+        let even = Routed { name: self.scope.clone(), experts, balanced, busiest, bound, capacity };
+        let routed = match (parallel.ep_imbalance, device.kind) {
+            // Host memory that is never touched costs nothing, so a CPU takes whatever comes.
+            (None, DeviceKind::Cpu) => even,
+            (imbalance, _) => even.imbalanced(imbalance.unwrap_or(1.0)),
+        };
+        self.program.routed.push(routed);
+        SlotId(self.program.routed.len() as u32 - 1)
     }
 
     fn whole(&mut self, name: &str, rows: u64, cols: u64) -> View {

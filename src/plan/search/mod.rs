@@ -7,17 +7,19 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `engines` | what each engine leaves to choose |
 //! | `fields` | the fields that the search may change, each with the values that are legal: a new one is one entry |
 //! | `native` | memory of the native program for any mesh, from one program of the same structure |
 //! | `rank` | measuring, ranking, confirming |
 //! | `reason` | why a layout is faster or slower than another, in a few words |
 
+mod engines;
 mod fields;
 mod native;
 mod rank;
 mod reason;
 
-pub use fields::{Candidate, FIELDS, Field, Space};
+pub use fields::{Candidate, FIELDS, Field, Space, fields};
 pub use native::Skeletons;
 pub use rank::{Found, Held, Options, Ranked, search};
 pub use reason::reason;

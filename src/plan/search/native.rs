@@ -24,7 +24,7 @@ struct Structure {
     micro_batch: u64,
     recompute: Recompute,
     prefetch: u64,
-    /// `ep`, or only whether it is over 1 where expert rows take the same room for all of those.
+    /// `ep`, as far as the room for expert rows depends on it, and whether it is over 1.
     ep: u64,
     /// Dense and expert units that are used where they lie.
     in_place: [bool; 2],
@@ -110,13 +110,16 @@ impl<'a> Skeletons<'a> {
     fn structure(&self, c: &Candidate) -> Structure {
         let p = &self.precision;
         let one_type = p.params == p.optimizer && p.params == p.reduce;
-        // A CPU sets memory aside for whatever routers may send, and that grows with `ep`.
-        let cpu = self.recipe.cluster.device.kind == DeviceKind::Cpu;
+        // So many times the balanced rows come to a rank at most, and memory is set aside for so many of them.
+        let most = match (self.recipe.parallel.ep_imbalance, self.recipe.cluster.device.kind) {
+            (None, DeviceKind::Cpu) => u64::MAX,
+            (imbalance, _) => imbalance.unwrap_or(1.0).ceil() as u64,
+        };
         Structure {
             micro_batch: c.micro_batch,
             recompute: c.recompute,
             prefetch: c.prefetch,
-            ep: if cpu { c.ep } else { c.ep.min(2) },
+            ep: c.ep.min(most.max(2)),
             in_place: [c.fsdp, c.ep_fsdp].map(|ranks| one_type && ranks == 1),
         }
     }

@@ -6,11 +6,18 @@ use crate::model::Model;
 use crate::plan::compile::{Task, compile};
 use crate::plan::estimate::{Engine, Question, Time};
 use crate::recipe::Recipe;
+use rayon::prelude::*;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
 /// The largest number of layouts that are compiled, whether they turn out to fit or not.
 const TRIES: usize = 200;
+
+/// The largest number of layouts that are measured with all their choices.
+const MOST: usize = 400_000;
+
+/// Layouts that are measured between two reports of progress.
+const PORTION: usize = 4096;
 
 /// What is searched for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,8 +41,8 @@ pub struct Held {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranked {
     pub candidate: Candidate,
-    /// Its place from 1, of the layouts that differ in recomputation and prefetch only one counted; `None` where it does
-    /// not fit.
+    /// Its place from 1, of the layouts that divide the work alike only one counted; `None` where it does not fit, or the
+    /// engine does not run it.
     pub rank: Option<usize>,
     pub time: Time,
     pub held: Held,
@@ -59,8 +66,10 @@ pub struct Found {
     pub refused: usize,
     /// Whether no layout that could be faster than the ones returned was left out.
     pub exhaustive: bool,
+    /// There were too many layouts: of the fields with few values, the recipe's own was taken.
+    pub narrowed: bool,
     pub own: Ranked,
-    /// The fastest first: of the layouts that differ in recomputation and prefetch only, the fastest one.
+    /// The fastest first: of the layouts that divide the work alike, the fastest one.
     pub best: Vec<Ranked>,
     /// Where nothing fits: what needs least.
     pub nearest: Option<Ranked>,
@@ -89,20 +98,26 @@ pub fn search(
     let memory = recipe.cluster.device.memory;
     let budget = (memory as f64 * (1.0 - options.headroom)) as u64;
 
-    let mut entries = measure(recipe, &model, &space, &question, progress);
-    entries.sort_by(|a, b| faster(a, b, &space.own));
+    let all = space.legal(MOST);
+    let (narrowed, own) = (all.is_none(), space.own);
+    let runs = space.runs_own();
+    let combinations = space.combinations();
+    let legal = all.or_else(|| space.narrowed().legal(usize::MAX)).unwrap_or_default();
+    let mut entries = measure(recipe, &model, &legal, &question, progress);
+    entries.sort_by(|a, b| faster(a, b, &own, options.engine));
     let fitting: Vec<&Entry> = entries.iter().filter(|entry| entry.bytes <= budget).collect();
-    let own = own(recipe, &space, &question, &fitting, budget);
+    let own = stands(recipe, own, runs, &question, &fitting, budget);
     let mut found = Found {
         options,
         memory,
         budget,
-        combinations: space.combinations(),
+        combinations,
         legal: entries.len(),
         fitting: fitting.len(),
         confirmed: 0,
         refused: 0,
-        exhaustive: true,
+        exhaustive: !narrowed,
+        narrowed,
         own,
         best: Vec::new(),
         nearest: None,
@@ -121,35 +136,39 @@ pub fn search(
 fn measure(
     recipe: &Recipe,
     model: &Model,
-    space: &Space,
+    legal: &[Candidate],
     question: &Question,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Vec<Entry> {
-    let legal = space.legal();
-    let all = legal.len();
     let mut skeletons = Skeletons::new(recipe, model);
-    let entries = legal.into_iter().enumerate().map(|(done, candidate)| {
-        progress(done, all);
-        let bytes = match question.engine {
-            Engine::Native => skeletons.live(&candidate),
-            _ => candidate.memory(question).needed() as u64,
-        };
-        Entry { candidate, time: candidate.time(question), bytes }
-    });
-    entries.collect()
+    let mut entries = Vec::with_capacity(legal.len());
+    let estimated = |candidate: &Candidate| {
+        let bytes = candidate.memory(question).needed() as u64;
+        Entry { candidate: *candidate, time: candidate.time(question), bytes }
+    };
+    for portion in legal.chunks(PORTION) {
+        progress(entries.len(), legal.len());
+        match question.engine {
+            Engine::Native => entries.extend(portion.iter().map(|candidate| {
+                let bytes = skeletons.live(candidate);
+                Entry { candidate: *candidate, time: candidate.time(question), bytes }
+            })),
+            _ => entries.par_extend(portion.par_iter().map(estimated)),
+        }
+    }
+    entries
 }
 
 /// Faster, then smaller, then nearer to the recipe's own layout.
-fn faster(a: &Entry, b: &Entry, own: &Candidate) -> Ordering {
-    let changed =
-        |c: &Candidate| c.overrides().iter().zip(own.overrides()).filter(|(x, y)| **x != *y).count();
+fn faster(a: &Entry, b: &Entry, own: &Candidate, engine: Engine) -> Ordering {
+    let changed = |c: &Candidate| c.written(engine, own).filter(|f| (f.value)(c) != (f.value)(own)).count();
     let time = a.time.step.total_cmp(&b.time.step).then(a.bytes.cmp(&b.bytes));
     time.then_with(|| changed(&a.candidate).cmp(&changed(&b.candidate)))
 }
 
-/// What stays when recomputation and prefetch change.
-fn division(c: &Candidate) -> [u64; 4] {
-    [c.fsdp, c.ep, c.ep_fsdp, c.micro_batch]
+/// What stays when only what is kept and when it is gathered change.
+fn division(c: &Candidate) -> [u64; 7] {
+    [c.pp, c.cp, c.tp, c.fsdp, c.ep, c.ep_fsdp, c.micro_batch]
 }
 
 /// Goes down the ranking until enough layouts are known to be valid and to fit.
@@ -188,13 +207,20 @@ fn confirm(
     }
 }
 
-fn own(recipe: &Recipe, space: &Space, question: &Question, fitting: &[&Entry], budget: u64) -> Ranked {
-    let candidate = space.own;
+/// Where the recipe's own layout stands.
+fn stands(
+    recipe: &Recipe,
+    candidate: Candidate,
+    runs: bool,
+    question: &Question,
+    fitting: &[&Entry],
+    budget: u64,
+) -> Ranked {
     let held = held(recipe, &candidate, question);
     let place = fitting.iter().position(|entry| entry.candidate == candidate);
     let before =
         |at: usize| fitting[..at].iter().map(|entry| division(&entry.candidate)).collect::<HashSet<_>>();
-    let rank = place.filter(|_| held.peak <= budget).map(|at| before(at).len() + 1);
+    let rank = place.filter(|_| runs && held.peak <= budget).map(|at| before(at).len() + 1);
     Ranked { candidate, rank, time: candidate.time(question), held, own: true }
 }
 

@@ -20,10 +20,13 @@ pub enum Bound {
     IntraNode,
     /// Links between nodes.
     InterNode,
+    /// The host, which has not started the next kernel yet.
+    Host,
 }
 
 impl Bound {
-    pub const ALL: [Bound; 4] = [Bound::Compute, Bound::Memory, Bound::IntraNode, Bound::InterNode];
+    pub const ALL: [Bound; 5] =
+        [Bound::Compute, Bound::Memory, Bound::IntraNode, Bound::InterNode, Bound::Host];
 
     /// The word for it in plans.
     pub fn word(self) -> &'static str {
@@ -32,6 +35,7 @@ impl Bound {
             Bound::Memory => "device memory",
             Bound::IntraNode => "links in a node",
             Bound::InterNode => "links between nodes",
+            Bound::Host => "host",
         }
     }
 }
@@ -73,8 +77,10 @@ impl Cost {
             Op::AllReduce { data, axis } => Cost::phases(all_reduce(*axis, bytes(*data))),
             Op::CountTokens {} | Op::ReduceMetrics {} => Cost::phases(all_reduce(Axis::World, SCALAR)),
             Op::Exchange { counts, .. } => Cost::at_once(exchanged(bytes(*counts))),
-            Op::Dispatch { rows, .. } => Cost::at_once(exchanged(bytes(*rows))),
-            Op::Combine { out, .. } => Cost::at_once(exchanged(bytes(*out))),
+            // The busiest rank receives more than it sends, and on the way back sends more than it receives.
+            Op::Dispatch { out: routed, .. } | Op::Combine { rows: routed, .. } => {
+                Cost::at_once(exchanged(bytes(*routed)))
+            }
             _ => return local,
         };
         if way.seconds > local.seconds { way } else { local }

@@ -1,9 +1,10 @@
-//! When each instruction runs: two streams, each in the order of the program, and what the buffers make them wait for.
+//! When each instruction runs: two streams, each in the order of the program, what the buffers make them wait for, and the
+//! host, which starts one instruction after the other.
 
 use super::cost::{Bound, Cost};
 use crate::plan::arena::{lifetimes, resident};
 use crate::plan::mesh::Mesh;
-use crate::plan::ops::{Access, Stream};
+use crate::plan::ops::{Access, Op, Stream};
 use crate::plan::program::{BufferId, Program};
 use crate::recipe::Cluster;
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ impl Schedule {
     pub fn of(program: &Program, mesh: &Mesh, cluster: &Cluster, sequence: u64) -> Schedule {
         let cost = |op| Cost::of(program, mesh, cluster, op, sequence);
         let costs: Vec<Cost> = program.instrs.iter().map(cost).collect();
-        let mut walk = Walk::new(program, &costs);
+        let mut walk = Walk::new(program, &costs, cluster.device.launch);
         walk.run(program.begin.clone());
         walk.run(program.micro.clone());
         let again = if program.accumulation > 1 {
@@ -68,12 +69,15 @@ struct Walk<'a> {
     touched: Vec<Touched>,
     /// When the streams are free: compute, communication.
     streams: [f64; 2],
+    /// Seconds that the host takes to start an instruction, and when it has started the last one.
+    launch: f64,
+    host: f64,
     /// By start: end, and when the last buffer that lay there was done with.
     places: BTreeMap<u64, (u64, f64)>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(program: &'a Program, costs: &'a [Cost]) -> Walk<'a> {
+    fn new(program: &'a Program, costs: &'a [Cost], launch: f64) -> Walk<'a> {
         let mut lives = vec![0..0; program.buffers.len()];
         for (id, life) in lifetimes(program) {
             lives[id.0 as usize] = life;
@@ -85,6 +89,8 @@ impl<'a> Walk<'a> {
             spans: vec![Span { start: 0.0, end: 0.0, bound: Bound::Compute }; program.instrs.len()],
             touched: vec![Touched::default(); program.buffers.len()],
             streams: [0.0; 2],
+            launch,
+            host: 0.0,
             places: BTreeMap::new(),
         }
     }
@@ -104,7 +110,9 @@ impl<'a> Walk<'a> {
                 Stream::Compute => 0,
                 Stream::Comm => 1,
             };
-            let mut start = self.streams[stream];
+            // To free a buffer starts nothing on the device.
+            self.host += if matches!(op, Op::Free { .. }) { 0.0 } else { self.launch };
+            let mut start = self.streams[stream].max(self.host);
             for &(access, id) in &operands {
                 if self.transient(id) && self.lifetimes[id.0 as usize].start == at {
                     self.touched[id.0 as usize] = Touched { written: 0.0, free: self.vacant(id) };

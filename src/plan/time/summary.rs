@@ -28,7 +28,7 @@ pub struct Time {
     pub communication: f64,
     pub exposed: f64,
     /// The step divided up by what it spends its time on: what bounds the computation that runs, or where none does, the
-    /// collective that is waited for.
+    /// collective that is waited for, and the host where nothing runs.
     pub spent: BTreeMap<Bound, f64>,
 }
 
@@ -49,7 +49,7 @@ impl Time {
         let attention: f64 = model.layers.iter().map(attention).sum();
         let flops = (6.0 * counts.active as f64 + attention) * tokens;
         let devices = mesh.devices as f64;
-        let mut spent: BTreeMap<Bound, f64> = Bound::ALL.iter().map(|bound| (*bound, 0.0)).collect();
+        let mut spent: BTreeMap<Bound, f64> = Bound::ALL.map(|bound| (bound, 0.0)).into();
         let once = |range: Range<usize>| (range, 1.0);
         let micro = (program.micro.clone(), program.accumulation as f64);
         let (mut communication, mut exposed) = (0.0, 0.0);
@@ -61,6 +61,9 @@ impl Time {
             communication += phase.communication * times;
             exposed += phase.exposed * times;
         }
+        // Streams wait for one another alone; where both have nothing to do, the host is late.
+        let late = step - spent.values().sum::<f64>();
+        spent.insert(Bound::Host, if late > step * 1e-6 { late } else { 0.0 });
         Time {
             step,
             tokens: ratio(tokens, step * devices),

@@ -1,4 +1,4 @@
-//! FLOPs and bytes of every instruction, with balanced routing.
+//! FLOPs and bytes of every instruction, on the rank that routers send most rows to.
 
 use crate::base::DType;
 use crate::plan::ops::{Access, Accumulate, Op};
@@ -32,8 +32,8 @@ impl Work {
 }
 
 fn flops(program: &Program, op: &Op, sequence: u64) -> f64 {
-    let elements = |view: &View| (program.balanced_rows(view.rows) * view.cols) as f64;
-    let tokens = |view: &View| program.balanced_rows(view.rows) as f64;
+    let elements = |view: &View| (program.busiest_rows(view.rows) * view.cols) as f64;
+    let tokens = |view: &View| program.busiest_rows(view.rows) as f64;
     match op {
         Op::Matmul { a, out, trans_a, .. } => {
             let inner = if *trans_a { tokens(a) } else { a.cols as f64 };
@@ -75,9 +75,9 @@ fn bytes(program: &Program, op: &Op) -> u64 {
     }
 }
 
-/// Bytes of a view with balanced routing.
+/// Bytes of a view.
 pub(super) fn size(program: &Program, view: View) -> u64 {
-    program.balanced_rows(view.rows) * view.cols * program.buffer(view.buffer).dtype.size()
+    program.busiest_rows(view.rows) * view.cols * program.buffer(view.buffer).dtype.size()
 }
 
 fn widest(program: &Program, views: [&View; 2]) -> DType {

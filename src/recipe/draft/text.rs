@@ -1,12 +1,21 @@
 //! The text of a draft, in the layout of the shipped recipes.
 
 use super::LibraryModel;
-use crate::recipe::{Ffn, Model, Moe};
+use crate::recipe::{Attention, Ffn, Model, Moe};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The cluster that drafts are written for; it stands in the library.
 const CLUSTER: &str = "atlas_a3";
+
+/// Where the model of a draft stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// In a file of the library.
+    Library(LibraryModel),
+    /// In the draft itself: the item of this name, as text.
+    Item { name: String, text: String },
+}
 
 /// A recipe before its machine is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,10 +24,8 @@ pub struct Draft {
     pub name: String,
     /// What it was made from, for the head of the file.
     pub about: String,
-    /// The model of the library that it begins with.
-    pub base: LibraryModel,
-    /// What is changed in the model, line by line.
-    pub overrides: Vec<String>,
+    /// The model that it trains.
+    pub model: Source,
     /// A Hugging Face folder, as the recipe will name it.
     pub weights: Option<String>,
     /// The folder holds a tokenizer as well.
@@ -27,15 +34,17 @@ pub struct Draft {
 
 impl Draft {
     /// A recipe that trains a model of the library as it is.
-    pub fn of(name: &str, base: LibraryModel) -> Self {
-        Draft {
-            name: name.to_owned(),
-            about: base.about.to_owned(),
-            base,
-            overrides: Vec::new(),
-            weights: None,
-            tokenizer: false,
-        }
+    pub fn of(name: &str, model: LibraryModel) -> Self {
+        Draft::new(name, model.about.to_owned(), Source::Library(model))
+    }
+
+    /// A recipe that trains a model which the file holds itself.
+    pub fn with(name: &str, about: String, model: &str, text: String) -> Self {
+        Draft::new(name, about, Source::Item { name: model.to_owned(), text })
+    }
+
+    fn new(name: &str, about: String, model: Source) -> Self {
+        Draft { name: name.to_owned(), about, model, weights: None, tokenizer: false }
     }
 
     /// The least recipe with this model, from which its architecture can be resolved.
@@ -49,8 +58,30 @@ impl Draft {
     }
 }
 
+impl Source {
+    fn name(&self) -> &str {
+        match self {
+            Source::Library(model) => model.name,
+            Source::Item { name, .. } => name,
+        }
+    }
+
+    /// What stands above a recipe with this model: the files used, `others` among them, and the model where none of them has it.
+    fn head(&self, others: &[&str]) -> String {
+        let (file, item) = match self {
+            Source::Library(model) => (Some(model.file), ""),
+            Source::Item { text, .. } => (None, text.as_str()),
+        };
+        let uses = file.into_iter().chain(others.iter().copied());
+        let uses: String = uses.map(|file| format!("use \"{file}\"\n")).collect();
+        let parts = [uses.as_str(), item].into_iter().filter(|part| !part.is_empty());
+        parts.map(|part| format!("{part}\n")).collect()
+    }
+}
+
 fn sketch(draft: &Draft) -> String {
-    let mut out = format!("use \"{}\"\n\nrecipe {} {{\n", draft.base.file, draft.name);
+    let mut out = draft.model.head(&[]);
+    let _ = writeln!(out, "recipe {} {{", draft.name);
     model(&mut out, draft);
     out += "  cluster cpu { devices = 1 }\n";
     out += "  data { source text { path = \"data\" }, tokenizer = \"data\", sequence = 1 }\n";
@@ -66,7 +97,8 @@ fn recipe(draft: &Draft, architecture: &Model, nodes: u64, devices: u64) -> Stri
         "// `stepc check` holds this file against the rules, `stepc plan` shows memory and communication of a device, `stepc run`"
     );
     let _ = writeln!(out, "// trains. Every field may be changed; `docs/reference.md` lists all there are.");
-    let _ = writeln!(out, "use \"{}\"\nuse \"devices/atlas.step\"\n\nrecipe {name} {{", draft.base.file);
+    out += &draft.model.head(&["devices/atlas.step"]);
+    let _ = writeln!(out, "recipe {name} {{");
     model(&mut out, draft);
     let _ = writeln!(out, "\n  // {devices} devices a node; `cluster.devices` is the number of all.");
     let _ = writeln!(out, "  cluster {CLUSTER} {{ nodes = {nodes} }}\n");
@@ -78,7 +110,7 @@ fn recipe(draft: &Draft, architecture: &Model, nodes: u64, devices: u64) -> Stri
 }
 
 fn model(out: &mut String, draft: &Draft) {
-    let _ = writeln!(out, "  model {} {{", draft.base.name);
+    let _ = writeln!(out, "  model {} {{", draft.model.name());
     let weights = match &draft.weights {
         Some(folder) => format!("{folder:?}"),
         None => "scratch".to_owned(),
@@ -90,12 +122,6 @@ fn model(out: &mut String, draft: &Draft) {
         4,
         &[("weights", &weights, comment), ("init", "meta", "shapes only until a rank has its own shard")],
     );
-    if !draft.overrides.is_empty() {
-        out.push('\n');
-    }
-    for line in &draft.overrides {
-        let _ = writeln!(out, "    {line}");
-    }
     *out += "  }\n";
 }
 
@@ -165,12 +191,7 @@ fn laptop(out: &mut String, model: &Model) {
     let _ = writeln!(out, "      vocab = 4096, hidden = 128, layers = {}", model.layers.min(8));
     let attention = model.blocks.iter().map(|layer| (&layer.attention_name, &layer.attention));
     for (name, block) in attention.collect::<BTreeMap<_, _>>() {
-        let kv_heads = if block.heads == block.kv_heads { 4 } else { 2 };
-        let window = block.window.map_or_else(String::new, |window| format!(", window = {}", window.min(64)));
-        let _ = writeln!(
-            out,
-            "      attention {name} {{ heads = 4, kv_heads = {kv_heads}, head_dim = 32{window} }}"
-        );
+        let _ = writeln!(out, "      attention {name} {{ {} }}", small_heads(block));
     }
     let ffn = model.blocks.iter().map(|layer| (&layer.ffn_name, &layer.ffn));
     let mut sparse = false;
@@ -197,6 +218,17 @@ fn laptop(out: &mut String, model: &Model) {
     *out += "    train {\n      steps = 60, global_batch = 8\n      optimizer adamw { lr = 3e-3 }\n";
     *out +=
         "      schedule cosine { warmup = 6, min_lr = 3e-4 }\n    }\n    checkpoint { every = 60 }\n  }\n";
+}
+
+fn small_heads(attention: &Attention) -> String {
+    if let Some(latent) = &attention.latent {
+        let q_rank = if latent.q_rank.is_some() { "q_rank = 64, " } else { "" };
+        let latent = format!("latent {{ {q_rank}kv_rank = 64, rope = 16 }}");
+        return format!("heads = 4, head_dim = 48, value_dim = 32, {latent}");
+    }
+    let kv_heads = if attention.heads == attention.kv_heads { 4 } else { 2 };
+    let window = attention.window.map_or_else(String::new, |window| format!(", window = {}", window.min(64)));
+    format!("heads = 4, kv_heads = {kv_heads}, head_dim = 32{window}")
 }
 
 fn small_experts(moe: &Moe) -> String {

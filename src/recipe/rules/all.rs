@@ -5,6 +5,14 @@ use crate::diag::Sink;
 use crate::recipe::origins::Origins;
 use crate::recipe::schema::recipe::Recipe;
 
+/// Whether all comes out whole that tensor, context and pipeline parallelism divide: what a search asks about many recipes.
+pub fn divides(recipe: &Recipe) -> bool {
+    let (origins, mut sink) = (Origins::default(), Sink::default());
+    tensor::check(recipe, &origins, &mut sink);
+    stages::check(recipe, &origins, &mut sink);
+    !sink.has_errors()
+}
+
 /// Holds `recipe` against the rules of every area.
 pub fn check(recipe: &Recipe, origins: &Origins, sink: &mut Sink) {
     size::check(recipe, origins, sink);

@@ -53,6 +53,12 @@ fn candidates(recipe: &Recipe) -> Vec<Idle> {
         ),
         idle("parallel.ep_fsdp", "model", "no layer has experts", no_experts && parallel.ep_fsdp > 1),
         idle(
+            "parallel.ep_imbalance",
+            "parallel.ep",
+            "`ep` is 1, no token travels",
+            parallel.ep == 1 && parallel.ep_imbalance.is_some(),
+        ),
+        idle(
             "train.loss_chunk",
             "train.micro_batch",
             &format!("a micro batch has {tokens} rows of logits"),

@@ -19,4 +19,4 @@ mod tensor;
 mod train;
 pub mod unused;
 
-pub use all::check;
+pub use all::{check, divides};

@@ -49,6 +49,8 @@ block! {
         flops_f32: f64 { unit("FLOP/s"), more_than(0.0) } = flops_bf16 / 4,
         /// Whether it multiplies matrices of f32 at all.
         matmul_f32: bool = true,
+        /// Time that the host takes to start one kernel; it runs ahead of the device where kernels take longer.
+        launch: f64 as Seconds { at_least(0.0) } = 5us,
         /// What of the peaks is reached in practice.
         efficiency: Efficiency,
     }

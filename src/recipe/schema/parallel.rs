@@ -28,6 +28,10 @@ block! {
         /// Devices over which the experts of one group are sharded again. `ep * ep_fsdp` divides the devices of a stage.
         ep_fsdp: u64 { unit("devices"), at_least(1.0) } =
             max(1, floor(cluster.devices / (parallel.pp * parallel.ep))),
+        /// Rows that routers send to the busiest rank of an expert group over those of the average one. Time is that of the
+        /// busiest rank, and memory is set aside for so many rows: more of them stop the run. `none`: balanced routing, and
+        /// on a CPU room for whatever comes.
+        ep_imbalance: Option<f64> { at_least(1.0) } = none,
         /// What is computed again in the backward pass instead of being kept.
         recompute: Recompute = none,
         /// Units (a layer, the embedding, the head) gathered ahead of their use.

@@ -59,7 +59,8 @@ impl Cpu {
             return Ok(());
         }
         let rank = self.comm.rank();
-        let error = CommError::Capacity { rank, rows, capacity };
+        let average = self.routings[slot].average() as u64;
+        let error = CommError::Capacity { rank, rows, average, capacity };
         self.comm.abort(&error.to_string());
         Err(error)
     }

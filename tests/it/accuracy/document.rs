@@ -20,13 +20,12 @@ by a test (`STEPC_UPDATE_DOCS=1 cargo test accuracy`) from `tests/measurements`,
   who had seen all rows. After the first look at the test half these were corrected from the engines' sources or the text of
   the rows: the precision of one engine's loss (E rows), layers recomputed a stage instead of a chunk, gradients held twice while
   they are reduced late, a single device having no communication stream, idle blocks left out of the verdict on memory, the
-  pipeline's wait summed over unequal stages, experts worked on one by one. B01 was moved to the rows apart after that look
-  (its state at rest is already 15 % off); with it 44 of 49 rows of the test half would be within 12 %. After these
-  corrections coefficients of time were fitted again, on the fit half.
+  pipeline's wait summed over unequal stages, experts worked on one by one, the biases of ALiBi that are kept (B01, which stood
+  apart before). After these corrections coefficients of time were fitted again, on the fit half.
 - **Memory** is what the source reports: `allocated` or `reserved` of the caching allocator, for the fullest device. Megatron
   rows report the peak of the first step, whose forward and backward pass know no moments yet; the estimate is for the same.
 - **Time** on Ascend is within the unknowns of the rows: which bin of the 910B ran is not published. Its reached shares (55 % of matrix
-  peak, 40 % of memory bandwidth, 50 µs of host time a kernel) were fitted on the fit half.
+  peak, 40 % of memory bandwidth, 50 µs of host time a kernel) were fitted on the fit half; `recipes/devices/atlas.step` has the same.
 - **Out of memory** is predicted when what is allocated at the peak, unused parts of blocks and the buffers of communicators
   exceed what a process can allocate. Idle cached blocks do not count: the allocator gives them back before it fails.
 ";

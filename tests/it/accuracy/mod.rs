@@ -158,6 +158,19 @@ fn the_shape_of_a_recipe_has_its_parameters() {
     assert!(Machine::of(&recipe.cluster).flops > 1e14);
 }
 
+/// What was fitted on the measurements is what recipes are planned with.
+#[test]
+fn device_files_have_the_fitted_figures() {
+    let fitted = rows::devices();
+    for (device, name) in [("ascend_910b2", "910b"), ("ascend_910b2", "910b2"), ("ascend_910c", "910c")] {
+        let set = format!("cluster.device={device}");
+        let recipe = crate::support::resolve("recipes/step35_flash.step", None, &[&set]).recipe;
+        let (planned, (fitted, _)) = (Machine::of(&recipe.cluster), &fitted[name]);
+        let figures = |m: &Machine| [m.flops, m.bandwidth, (m.memory / GIB * 100.0).round()];
+        assert_eq!((figures(&planned), planned.reached), (figures(fitted), fitted.reached), "{name}");
+    }
+}
+
 #[test]
 fn an_estimate_does_not_depend_on_the_number_of_devices() {
     let row = rows::rows().into_iter().find(|r| r.id == "D27a").unwrap();

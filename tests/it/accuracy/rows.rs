@@ -68,12 +68,16 @@ fn split(line: &str) -> Vec<String> {
 pub fn rows() -> Vec<Row> {
     let models: BTreeMap<String, Shape> =
         table("models.csv").iter().map(|f| (f["name"].clone(), shape(f))).collect();
-    let devices: Devices = table("devices.csv").iter().map(|f| (f["name"].clone(), machine(f))).collect();
+    let devices = devices();
     table("rows.csv").iter().map(|f| row(f, &models, &devices)).collect()
 }
 
 /// Machines by name, and whether they are NPUs.
-type Devices = BTreeMap<String, (Machine, bool)>;
+pub type Devices = BTreeMap<String, (Machine, bool)>;
+
+pub fn devices() -> Devices {
+    table("devices.csv").iter().map(|f| (f["name"].clone(), machine(f))).collect()
+}
 
 fn machine(f: &Fields) -> (Machine, bool) {
     let n = |key: &str| f[key].parse::<f64>().unwrap_or_else(|_| panic!("{}: {key}", f["name"]));
@@ -84,12 +88,7 @@ fn machine(f: &Fields) -> (Machine, bool) {
         devices_per_node: n("devices_per_node") as u64,
         intra: Link { bandwidth: n("intra"), latency: 10e-6 },
         inter: Link { bandwidth: n("inter"), latency: 20e-6 },
-        reached: Reached {
-            compute: n("compute"),
-            memory: n("memory"),
-            link: n("link"),
-            launch: if f["ascend"] == "1" { LAUNCH_NPU } else { LAUNCH_GPU },
-        },
+        reached: Reached { compute: n("compute"), memory: n("memory"), link: n("link"), launch: n("launch") },
     };
     (machine, f["ascend"] == "1")
 }
@@ -228,9 +227,10 @@ fn run(text: &str) -> Run {
         words[from..to].iter().map(|w| w.parse().unwrap_or_else(|_| panic!("{text}"))).collect()
     };
     let (attention, at) = match words[1] {
-        "gqa" => {
+        kind @ ("gqa" | "alibi") => {
             let n = numbers(2, 5);
-            (AttentionShape::grouped(n[0], n[1], n[2]), 5)
+            let grouped = AttentionShape::grouped(n[0], n[1], n[2]);
+            (AttentionShape { alibi: kind == "alibi", ..grouped }, 5)
         }
         _ => {
             let n = numbers(2, 8);

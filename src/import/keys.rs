@@ -1,26 +1,11 @@
 //! Reading `config.json` key by key: what is taken, what must have a certain value, and what is left over.
 
+use super::irrelevant::IRRELEVANT;
 use crate::diag::Diagnostic;
+use crate::diag::suggest::nearest;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
-
-/// Keys that say nothing about the architecture.
-const NEUTRAL: &[&str] = &[
-    "_name_or_path",
-    "architectures",
-    "auto_map",
-    "bos_token_id",
-    "dtype",
-    "eos_token_id",
-    "max_position_embeddings",
-    "max_seq_len",
-    "model_type",
-    "pad_token_id",
-    "torch_dtype",
-    "transformers_version",
-    "use_cache",
-];
 
 /// An object of a configuration. Every key that is asked for counts as understood; what is wrong is collected.
 pub struct Keys<'c> {
@@ -44,6 +29,22 @@ impl<'c> Keys<'c> {
         self.object.get(key).filter(|value| !value.is_null())
     }
 
+    /// The spelling of a key that the file has, of those between `|`; the first where it has none. Several must agree.
+    pub fn spelling(&mut self, spellings: &'static str) -> Option<&'static str> {
+        let all = || spellings.split('|');
+        let found = all().find(|key| self.holds(key)).or_else(|| all().next())?;
+        for key in spellings.split('|') {
+            self.seen.insert(key);
+        }
+        let other =
+            all().find_map(|key| self.object.get(key).filter(|v| !v.is_null() && **v != self.object[found]));
+        if let Some(other) = other {
+            self.unsupported(spellings, other, &format!("`{found}` says otherwise"));
+            return None;
+        }
+        Some(found)
+    }
+
     /// A whole number that must be there.
     pub fn count(&mut self, key: &'c str) -> Option<u64> {
         let found = self.get(key);
@@ -54,9 +55,9 @@ impl<'c> Keys<'c> {
         count
     }
 
-    /// A whole number, or what holds without it.
-    pub fn count_or(&mut self, key: &'c str, otherwise: u64) -> Option<u64> {
-        if self.get(key).is_none() { Some(otherwise) } else { self.count(key) }
+    /// A whole number that may be absent.
+    pub fn maybe_count(&mut self, key: &'c str) -> Option<Option<u64>> {
+        if self.get(key).is_none() { Some(None) } else { self.count(key).map(Some) }
     }
 
     /// A number that must be there.
@@ -69,9 +70,20 @@ impl<'c> Keys<'c> {
         number
     }
 
-    /// A number, or what holds without it.
-    pub fn number_or(&mut self, key: &'c str, otherwise: f64) -> Option<f64> {
-        if self.get(key).is_none() { Some(otherwise) } else { self.number(key) }
+    /// A number that may be absent.
+    pub fn maybe_number(&mut self, key: &'c str) -> Option<Option<f64>> {
+        if self.get(key).is_none() { Some(None) } else { self.number(key).map(Some) }
+    }
+
+    /// A list of numbers that must be there.
+    pub fn numbers(&mut self, key: &'c str) -> Option<Vec<f64>> {
+        let found = self.get(key);
+        let list = found.and_then(Value::as_array);
+        let numbers = list.and_then(|list| list.iter().map(Value::as_f64).collect());
+        if numbers.is_none() {
+            self.wrong(key, found, "a list of numbers");
+        }
+        numbers
     }
 
     /// Yes or no, or what holds without it.
@@ -81,6 +93,11 @@ impl<'c> Keys<'c> {
             self.wrong(key, Some(found), "true or false");
         }
         found.as_bool()
+    }
+
+    /// Whether a key is there and not null, without counting it as understood.
+    pub fn holds(&self, key: &str) -> bool {
+        self.object.get(key).is_some_and(|value| !value.is_null())
     }
 
     /// A list of numbers, one for each of at least `length` layers; a single number stands for all.
@@ -116,34 +133,42 @@ impl<'c> Keys<'c> {
         self.problems.append(&mut inner.problems);
     }
 
-    /// A key that, where it stands, must have this value: the language has no other.
-    pub fn only(&mut self, key: &'c str, allowed: &Value) {
-        let found = self
-            .get(key)
-            .filter(|found| *found != allowed && found.as_f64() != allowed.as_f64().or(Some(f64::NAN)));
-        if let Some(found) = found {
-            self.unsupported(key, found, &format!("a recipe can only express `{allowed}` here"));
+    /// A key that, where it stands, must have one of these values, written as JSON: anything else `needs` what is said.
+    pub fn only(&mut self, key: &'c str, allowed: &[&str], needs: &str) {
+        let Some(found) = self.get(key) else { return };
+        let same = |text: &str| {
+            serde_json::from_str::<Value>(text).is_ok_and(|value| {
+                value == *found || value.as_f64().is_some_and(|number| found.as_f64() == Some(number))
+            })
+        };
+        if !allowed.iter().any(|text| same(text)) {
+            self.unsupported(key, found, &format!("a recipe has no words for {needs}"));
         }
     }
 
     /// Reports a value that the language cannot express.
     pub fn unsupported(&mut self, key: &str, found: &Value, help: &str) {
         let message = format!("{}: `{}{key}` is {}", self.file.display(), self.prefix, shown(found));
-        self.problems.push(Diagnostic::error("step::new::unsupported", message).help(help));
+        self.problems.push(Diagnostic::error("step::import::unsupported", message).help(help));
     }
 
-    /// Reports every key that nobody asked for.
+    /// Reports every key that nobody asked for and that is not known to be irrelevant.
     pub fn leftovers(&mut self) {
-        let left = self.object.iter().filter(|(key, value)| {
-            !self.seen.contains(key.as_str()) && !NEUTRAL.contains(&key.as_str()) && !value.is_null()
-        });
-        let left: Vec<_> = left.collect();
+        let known = |key: &str| IRRELEVANT.iter().any(|(irrelevant, _)| *irrelevant == key);
+        let left = self.object.iter();
+        let left: Vec<_> = left
+            .filter(|(key, value)| !self.seen.contains(key.as_str()) && !known(key) && !value.is_null())
+            .collect();
         for (key, value) in left {
-            self.unsupported(
-                key,
-                value,
-                "this key is not known for this kind of model; describe the architecture in a `model` of your own",
-            );
+            let (file, prefix) = (self.file.display(), &self.prefix);
+            let message = format!("{file}: `{prefix}{key}` = {} is not known", shown(value));
+            let help = match nearest(key, self.seen.iter().copied()) {
+                Some(near) => format!("known here is `{prefix}{near}`"),
+                None => "what it changes in the model has to be known; describe the architecture in a `model` of your \
+                         own and leave this key out of `config.json` if it changes nothing"
+                    .to_owned(),
+            };
+            self.problems.push(Diagnostic::error("step::import::unknown_key", message).help(help));
         }
     }
 
@@ -154,7 +179,7 @@ impl<'c> Keys<'c> {
             None => format!("{file}: `{}{key}` is missing: {wanted}", self.prefix),
         };
         let help = "give a folder as it was downloaded, with the `config.json` of its checkpoint";
-        self.problems.push(Diagnostic::error("step::new::config", message).help(help));
+        self.problems.push(Diagnostic::error("step::import::value", message).help(help));
     }
 }
 
