@@ -109,7 +109,7 @@ impl Job<'_> {
     /// The first thing that went wrong on any rank; all ranks have ended by then.
     pub fn run(&self, mut report: impl FnMut(&StepReport)) -> Result<Outcome, Diagnostic> {
         self.on_every_rank(
-            |mut rank, sender| {
+            |mut rank, loaded, sender| {
                 let start = self.checkpoints.start().step;
                 for step in start + 1..=self.plan.train.steps {
                     let done = rank.step(step, self.feed, self.stop.load(Ordering::Relaxed))?;
@@ -123,10 +123,10 @@ impl Job<'_> {
                         let _ = sender.send(done);
                     }
                     if done.last {
-                        return Ok((done.step, rank.memory(), rank.loaded()));
+                        return Ok((done.step, rank.memory(), loaded));
                     }
                 }
-                Ok((start, rank.memory(), rank.loaded()))
+                Ok((start, rank.memory(), loaded))
             },
             // Ends when the last rank has ended, however it did.
             |receiver| receiver.iter().for_each(|done| report(&done)),
@@ -146,7 +146,7 @@ impl Job<'_> {
     /// each rank's kernels run in a pool of its own.
     fn on_every_rank<T: Send>(
         &self,
-        work: impl Fn(Rank, &Sender<StepReport>) -> Result<T, Diagnostic> + Sync,
+        work: impl Fn(Rank, Loaded, &Sender<StepReport>) -> Result<T, Diagnostic> + Sync,
         meanwhile: impl FnOnce(Receiver<StepReport>),
     ) -> Result<Vec<T>, Diagnostic> {
         verify(&self.plan)?;
@@ -163,8 +163,8 @@ impl Job<'_> {
             let started = Instant::now();
             let bytes = fill(&self.plan, number, &mut device, origin)?;
             let loaded = Loaded { bytes, seconds: started.elapsed().as_secs_f64() };
-            let start = self.checkpoints.start();
-            work(Rank::new(Arc::clone(&self.plan), number, Box::new(device), start, loaded), &sender)
+            let rank = Rank::new(Arc::clone(&self.plan), number, Box::new(device), self.checkpoints.start());
+            work(rank, loaded, &sender)
         };
         let one = &one;
         let (sender, receiver) = mpsc::channel();
@@ -214,13 +214,13 @@ fn on_every_rank<T: Send>(
     plan: Arc<Plan>,
     feed: &dyn Feed,
     weights: Option<&Folder>,
-    work: impl Fn(Rank) -> Result<T, Diagnostic> + Sync,
+    work: impl Fn(Rank, Loaded) -> Result<T, Diagnostic> + Sync,
 ) -> Result<Vec<T>, Diagnostic> {
     let stop = AtomicBool::new(false);
     let threads = thread::available_parallelism().map_or(1, |n| n.get());
     let checkpoints = Checkpoints::default();
     let job = Job { plan, feed, weights, checkpoints, threads, stop: &stop, inspect: &|_, _| {} };
-    job.on_every_rank(|rank, _| work(rank), drop)
+    job.on_every_rank(|rank, loaded, _| work(rank, loaded), drop)
 }
 
 /// The logits `[tokens, vocab]` that every rank computes for its first micro batch, from a plan that goes forward only.
@@ -233,7 +233,7 @@ pub fn forward(
     weights: Option<&Folder>,
 ) -> Result<Vec<Vec<f32>>, Diagnostic> {
     let logits = plan.program.logits;
-    on_every_rank(plan, feed, weights, |mut rank| {
+    on_every_rank(plan, feed, weights, |mut rank, _| {
         rank.forward(feed)?;
         Ok(logits.map(|view| rank.read(view)).unwrap_or_default())
     })
@@ -250,5 +250,5 @@ pub fn load(plan: Arc<Plan>, weights: &Folder) -> Result<Vec<Loaded>, Diagnostic
             Err(Diagnostic::error("step::runtime::internal", "loading needs no text"))
         }
     }
-    on_every_rank(plan, &Nothing, Some(weights), |rank| Ok(rank.loaded()))
+    on_every_rank(plan, &Nothing, Some(weights), |_, loaded| Ok(loaded))
 }

@@ -1,7 +1,7 @@
 //! One rank: walks the program of a step over its device.
 
 use super::device::{Device, Scalars};
-use super::job::{Feed, Loaded, StepReport};
+use super::job::{Feed, StepReport};
 use super::schedule::learning_rate;
 use crate::data::Sequence;
 use crate::diag::Diagnostic;
@@ -25,23 +25,17 @@ pub struct Rank {
     start: Start,
     /// All micro batches of a step, one behind the other.
     batch: Vec<Arc<Sequence>>,
-    loaded: Loaded,
 }
 
 impl Rank {
-    pub fn new(plan: Arc<Plan>, number: u64, device: Box<dyn Device>, start: Start, loaded: Loaded) -> Rank {
+    pub fn new(plan: Arc<Plan>, number: u64, device: Box<dyn Device>, start: Start) -> Rank {
         let sequences = plan.program.accumulation * plan.train.micro_batch;
-        Rank { plan, number, device, start, batch: Vec::with_capacity(sequences as usize), loaded }
+        Rank { plan, number, device, start, batch: Vec::with_capacity(sequences as usize) }
     }
 
     /// Which rank of the world this is.
     pub fn number(&self) -> u64 {
         self.number
-    }
-
-    /// What filling its shard took.
-    pub fn loaded(&self) -> Loaded {
-        self.loaded
     }
 
     /// Copies a persistent buffer, or a part of it, into as many of `out`.

@@ -7,7 +7,7 @@ use stepc::comm::{Communicator, local};
 use stepc::data::Sequence;
 use stepc::diag::Diagnostic;
 use stepc::plan::{Axis, BufferId, Category, Plan, Task, View};
-use stepc::runtime::{Checkpoints, Cpu, Device, Feed, Job, Loaded, Rank, Start, StepReport};
+use stepc::runtime::{Checkpoints, Cpu, Device, Feed, Job, Rank, Start, StepReport};
 
 fn two_ranks() -> Arc<Plan> {
     let set = ["model.weights=scratch", "cluster.devices=2", "parallel.ep=2", "train.micro_batch=1"];
@@ -86,8 +86,7 @@ fn until_it_fails(plan: &Arc<Plan>, poison: &str) -> Vec<(u64, Diagnostic, bool)
             };
             device.fill(view, &mut fill).unwrap();
         }
-        let (start, loaded) = (Start::default(), Loaded::default());
-        let mut rank = Rank::new(Arc::clone(plan), number, Box::new(device), start, loaded);
+        let mut rank = Rank::new(Arc::clone(plan), number, Box::new(device), Start::default());
         let feed = Fixed(vec![sequence((0..48).collect())]);
         let bits = |rank: &Rank| -> Vec<u32> {
             views().flat_map(|(_, view)| rank.read(view)).map(f32::to_bits).collect()
