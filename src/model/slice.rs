@@ -60,8 +60,9 @@ impl Slice {
     /// Whether every element of a part of shape `dims` lies inside the tensor.
     pub fn fits(&self, dims: &[u64]) -> bool {
         let product = |sizes: &[u64]| sizes.iter().try_fold(1u64, |n, size| n.checked_mul(*size));
-        let spans = self.strides.iter().zip(dims).map(|(stride, n)| stride.checked_mul(n.checked_sub(1)?));
-        let last = spans.fold(Some(self.offset), |sum, span| sum?.checked_add(span?));
+        let mut spans =
+            self.strides.iter().zip(dims).map(|(stride, n)| stride.checked_mul(n.checked_sub(1)?));
+        let last = spans.try_fold(self.offset, |sum, span| sum.checked_add(span?));
         self.strides.len() == dims.len()
             && last.zip(product(&self.shape)).is_some_and(|(last, all)| last < all)
     }
@@ -74,7 +75,9 @@ impl Parameter {
     pub fn lines(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Line)> + '_ {
         let part: u64 = self.part_shape().iter().product();
         let grid = Grid::new(self);
-        let parts = if part == 0 { 0..0 } else { range.start / part..range.end.div_ceil(part) };
+        // Without elements there is nothing to divide.
+        let each = part.max(1);
+        let parts = range.start / each..range.end.div_ceil(each);
         parts.flat_map(move |tensor| {
             let first = tensor * part;
             let inside = range.start.saturating_sub(first)..(range.end - first).min(part);

@@ -11,9 +11,14 @@ pub struct Group {
     pub first: usize,
 }
 
+/// The parts of a name, without its numbers.
+type Key<'a> = Vec<Option<&'a str>>;
+/// The first name of a group, and the least and the largest of each number.
+type Members = (usize, Vec<[u64; 2]>);
+
 /// Groups names, in the order of their first ones.
 pub fn grouped(names: &[String]) -> Vec<Group> {
-    let mut groups: BTreeMap<Vec<Option<&str>>, (usize, Vec<[u64; 2]>)> = BTreeMap::new();
+    let mut groups: BTreeMap<Key, Members> = BTreeMap::new();
     for (at, name) in names.iter().enumerate() {
         let number = |part: &str| part.parse::<u64>().ok();
         let key = name.split('.').map(|part| number(part).is_none().then_some(part)).collect();
