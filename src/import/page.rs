@@ -81,7 +81,9 @@ impl Page {
                 self.has(&path).then(|| self.block(&head, schema, &path)).filter(|text| !text.is_empty())
             }
             _ => {
-                let value = self.get(&path).filter(|value| !is_default(field, value))?;
+                // Where a block takes over another one, the language's default says something too.
+                let inherits = prefix.starts_with("sliding.");
+                let value = self.get(&path).filter(|value| inherits || !is_default(field, value))?;
                 Some(format!("{} = {value}", field.key))
             }
         }

@@ -90,6 +90,15 @@ pub fn shared_experts(reader: &mut Reader<'_>, key: &'static str) -> Option<()> 
     Some(())
 }
 
+/// The groups of experts that a token keeps to, where there are several.
+pub fn top_groups(reader: &mut Reader<'_>, key: &'static str, otherwise: u64) -> Option<()> {
+    let top = reader.keys.maybe_count(key)?.unwrap_or(otherwise);
+    if reader.page.get("moe.router.groups").is_some_and(|groups| groups != "1") {
+        reader.page.set("moe.router.top_groups", top.to_string());
+    }
+    Some(())
+}
+
 /// Layers of multi-token prediction behind the others, like the last of them.
 pub fn mtp(reader: &mut Reader<'_>, key: &'static str) -> Option<()> {
     let layers = reader.keys.maybe_count(key)?.unwrap_or(0);

@@ -1,6 +1,6 @@
 //! DeepSeek V2 and V3: latents of queries, keys and values; groups of experts.
 
-use super::common::{NO_DROPOUT, NORM_6, TRUNK, UNTIED, dense_first, mtp, shared_experts};
+use super::common::{NO_DROPOUT, NORM_6, TRUNK, UNTIED, dense_first, mtp, shared_experts, top_groups};
 use crate::import::family::{Does, Family, Key, Reader};
 use crate::import::rope;
 
@@ -69,7 +69,7 @@ pub const DEEPSEEK_V3: Family = Family {
         &[
             Key("topk_method", Does::Only(&["\"noaux_tc\""], "groups of experts by another score")),
             Key("n_group", Does::CountOr("moe.router.groups", Some(8))),
-            Key("topk_group", Does::CountOr("moe.router.top_groups", Some(4))),
+            Key("topk_group", Does::Read(|r, key| top_groups(r, key, 4))),
             Key("scoring_func", Does::Word("moe.router.score", &[("sigmoid", "sigmoid")])),
             Key("norm_topk_prob", Does::Flag("moe.router.normalize", true)),
             Key("routed_scaling_factor", Does::NumberOr("moe.router.scale", Some(2.5))),

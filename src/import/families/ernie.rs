@@ -10,6 +10,11 @@ pub const ERNIE4_5_MOE: Family = Family {
         ("attention.rope.style", "interleaved"),
         ("moe.router.bias", "true"),
         ("names.moe.bias", "\"mlp.moe_statics.e_score_correction_bias\""),
+        // Their layout is that of no other layer, and transformers leaves them out too.
+        (
+            "names.ignore",
+            "mtp { tensors = \"model.mtp_*\", reason = \"multi-token prediction, which is not trained\" }",
+        ),
     ],
     keys: &[
         TRUNK,
@@ -32,6 +37,8 @@ pub const ERNIE4_5_MOE: Family = Family {
             Key("moe_layer_interval", Does::Beside),
             Key("moe_capacity", Does::Beside),
             Key("moe_gate", Does::Only(&["\"topk\""], "another router")),
+            Key("moe_gate_act", Does::Only(&["\"softmax\""], "another score")),
+            Key("num_nextn_predict_layers", Does::Beside),
             Key("moe_use_aux_free", Does::Only(&["true"], "a router without its bias")),
         ],
     ],

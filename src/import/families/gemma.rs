@@ -46,7 +46,7 @@ const SECOND: &[Key] = &[
     // Of the first generation; `hidden_activation` holds.
     Key("hidden_act", Does::Beside),
     Key("query_pre_attn_scalar", Does::Read(scale)),
-    Key("sliding_window", Does::CountOr("sliding.window", Some(4096))),
+    Key("sliding_window|sliding_window_size", Does::CountOr("sliding.window", Some(4096))),
     Key("layer_types", Does::Beside),
     CAUSAL,
 ];

@@ -1,6 +1,6 @@
 //! GLM-4.5: half of a head rotates, experts behind some dense layers, a router by sigmoid with a bias for the choice.
 
-use super::common::{HEADS, NORM_5, TRUNK, UNTIED, dense_first, mtp, shared_experts};
+use super::common::{HEADS, NORM_5, TRUNK, UNTIED, dense_first, mtp, shared_experts, top_groups};
 use crate::import::family::{Does, Family, Key};
 use crate::import::rope::{self, Defaults};
 
@@ -25,7 +25,7 @@ pub const GLM4_MOE: Family = Family {
             Key("routed_scaling_factor", Does::NumberOr("moe.router.scale", None)),
             Key("norm_topk_prob", Does::Flag("moe.router.normalize", true)),
             Key("n_group", Does::CountOr("moe.router.groups", None)),
-            Key("topk_group", Does::CountOr("moe.router.top_groups", None)),
+            Key("topk_group", Does::Read(|r, key| top_groups(r, key, 1))),
             Key("first_k_dense_replace", Does::Beside),
             Key("num_nextn_predict_layers|num_mtp_layers", Does::Read(mtp)),
         ],
