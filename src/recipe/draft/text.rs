@@ -146,9 +146,12 @@ fn data(out: &mut String, draft: &Draft, model: &Model) {
     } else {
         ("\"data/tokenizer.json\"", "of Hugging Face, with at most `model.vocab` tokens")
     };
-    let sequence = match sequence(model, 4096) {
-        4096 => "4Ki".to_owned(),
-        less => less.to_string(),
+    // A window shows only in sequences that are longer.
+    let widest = model.blocks.iter().filter_map(|layer| layer.attention.window).max();
+    let wanted = widest.map_or(4096, |window| window.saturating_mul(2).max(4096));
+    let sequence = match sequence(model, wanted) {
+        round if round.is_multiple_of(1024) => format!("{}Ki", round / 1024),
+        other => other.to_string(),
     };
     let rows = [
         ("tokenizer", tokenizer, comment),
