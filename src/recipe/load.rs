@@ -219,10 +219,7 @@ fn not_found(path: &str, span: Span) -> Diagnostic {
         .label(span, "neither beside this file nor in the library");
     match nearest(path, library::LIBRARY.iter().map(|(known, _)| *known)) {
         Some(near) => problem.help(format!("did you mean `{near}`?")),
-        None => {
-            let known: Vec<_> = library::LIBRARY.iter().map(|(known, _)| *known).collect();
-            problem.help(format!("the library has {}", known.join(", ")))
-        }
+        None => problem.help("`stepc new --list` shows the models of the library"),
     }
 }
 

@@ -12,18 +12,31 @@ use stepc::plan::{Plan, Task, compile};
 use stepc::recipe::{Request, Resolved, load};
 use stepc::runtime::forward;
 use stepc::weights::Folder;
+use tempfile::TempDir;
 
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// A recipe around the model of a folder, which trains one step on one sequence.
-fn resolve(folder: &Path, sequence: usize) -> Resolved {
-    let imported = stepc::import::hf(&OsHost, folder, "imported");
-    let item = imported.unwrap_or_else(|problems| panic!("{problems:#?}")).item;
+/// The model of a folder, under a name.
+fn imported(folder: &Path, name: &str) -> String {
+    let imported = stepc::import::hf(&OsHost, folder, name);
+    imported.unwrap_or_else(|problems| panic!("{problems:#?}")).item
+}
+
+/// A folder with a published configuration.
+fn published(config: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let config = tests().join("configs").join(format!("{config}.json"));
+    std::fs::copy(config, folder.path().join("config.json")).unwrap();
+    folder
+}
+
+/// A recipe around a model that `items` hold, which trains one step on one sequence.
+fn resolve(items: &str, name: &str, sequence: usize) -> Resolved {
     let text = format!(
-        "{item}\nrecipe golden {{
-           model imported {{}}
+        "{items}\nrecipe golden {{
+           model {name} {{}}
            cluster cpu {{ devices = 1 }}
            parallel {{ prefetch = 0, precision {{ params = f32 }} }}
            data {{ source none {{ path = \"none.txt\" }}, tokenizer = \"none.json\", sequence = {sequence} }}
@@ -71,7 +84,7 @@ impl Golden {
 fn matches(family: &str) {
     let golden = Golden::new(family);
     let tokens = golden.tokens();
-    let recipe = resolve(&golden.folder, tokens.len()).recipe;
+    let recipe = resolve(&imported(&golden.folder, "imported"), "imported", tokens.len()).recipe;
     let plan = |task| Arc::new(compile(&recipe, None, task)) as Arc<Plan>;
     let weights = Folder::open(&golden.folder).unwrap_or_else(|problem| panic!("{problem:?}"));
     let feed = Fixed(vec![sequence(tokens)]);
@@ -125,10 +138,44 @@ fn published_configurations_have_their_parameters() {
         serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     assert!(counts.len() > 15);
     for (name, wanted) in counts {
-        let folder = tempfile::tempdir().unwrap();
-        let config = tests().join("configs").join(format!("{name}.json"));
-        std::fs::copy(config, folder.path().join("config.json")).unwrap();
-        let model = Model::build(&resolve(folder.path(), 4096).recipe.model, DType::Bf16);
+        let item = imported(published(&name).path(), "imported");
+        let model = Model::build(&resolve(&item, "imported", 4096).recipe.model, DType::Bf16);
         assert_eq!(model.counts().total, wanted, "{name}");
+    }
+}
+
+/// Models of the library, with the name of their file and of their published configuration.
+const LIBRARY: [(&str, &str); 20] = [
+    ("deepseek_v2_lite", "deepseek_v2"),
+    ("deepseek_v3", "deepseek_v3"),
+    ("ernie45_21b_a3b", "ernie45"),
+    ("gemma_7b", "gemma"),
+    ("gemma2_9b", "gemma2"),
+    ("gemma3_1b", "gemma3"),
+    ("glm45_air", "glm45"),
+    ("gpt_oss_20b", "gpt_oss"),
+    ("hunyuan_a13b", "hunyuan"),
+    ("llama31_8b", "llama"),
+    ("minimax_m2", "minimax_m2"),
+    ("mistral_7b", "mistral"),
+    ("mixtral_8x7b", "mixtral"),
+    ("olmoe_1b_7b", "olmoe"),
+    ("phi4", "phi4"),
+    ("qwen25_7b", "qwen2"),
+    ("qwen15_moe_a27b", "qwen2_moe"),
+    ("qwen3_8b", "qwen3"),
+    ("qwen3_30b_a3b", "qwen3_moe"),
+    ("step35_flash", "step35"),
+];
+
+#[test]
+fn the_library_has_what_is_published() {
+    let configs = std::fs::read_dir(tests().join("configs")).unwrap();
+    let json = configs.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "json"));
+    assert_eq!(json.count(), LIBRARY.len(), "a configuration without its model");
+    for (name, file) in LIBRARY {
+        let imported = resolve(&imported(published(file).path(), name), name, 4096).recipe.model;
+        let library = resolve(&format!("use \"models/{file}.step\""), name, 4096).recipe.model;
+        assert_eq!(library, imported, "{name}");
     }
 }
