@@ -8,7 +8,16 @@ use crate::import::family::{Does, Family, Key, Reader};
 pub const QWEN2: Family = Family {
     model_type: "qwen2",
     always: &[("attention.bias", "qkv")],
-    keys: &[TRUNK, UNTIED, NORM_6, HEADS, ROPE, MLP, LATE_WINDOWS],
+    keys: &[
+        TRUNK,
+        UNTIED,
+        NORM_6,
+        HEADS,
+        ROPE,
+        MLP,
+        LATE_WINDOWS,
+        &[Key("use_mrope", Does::Only(&["false"], "positions in several dimensions"))],
+    ],
     windows: Some(late_windows),
     sparse: None,
 };
