@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod completions;
+mod data;
 mod exit;
 mod explain;
 mod fmt;
@@ -37,6 +38,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::plan(&mut session, args),
         Command::Tune(args) => tune::tune(&mut session, args),
         Command::Run(args) => run::run(&mut session, args),
+        Command::Data(args) => data::data(&mut session, args),
         Command::Fmt(args) => fmt::fmt(&mut session, args),
         Command::New(args) => new::new(&mut session, args),
         Command::Explain(args) => explain::explain(&session, args),

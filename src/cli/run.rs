@@ -15,6 +15,9 @@ use crate::runtime::Cpu;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Passes over the data beyond which pretraining learns little.
+const MOST_PASSES: f64 = 4.0;
+
 /// Compiles what has to be compiled, checks data and weights, and trains.
 pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     let started = Instant::now();
@@ -36,19 +39,15 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     executable(&plan, origins.as_ref()).map_err(Failure::Input)?;
     let plan = Arc::new(plan);
     let weights = weights(&plan).map_err(placed)?;
-    let loader = Loader::open(&data_config(&plan), 0, plan.mesh.devices as usize).map_err(placed)?;
+    let loader = Loader::open(&data_config(&plan.data, &plan.train, plan.vocab), plan.mesh.devices as usize)
+        .map_err(placed)?;
     let folder = output(args, &plan);
     let metrics = Metrics::create(&folder).map_err(placed)?;
-    let found = loader.statistics();
-    session.print(&format!(
-        "{} documents in {} files, {}; metrics go to {}\n\n",
-        found.documents,
-        found.files,
-        bytes(found.bytes),
-        metrics.path().display(),
-    ));
+    outlook(session, &plan, &loader, origins.as_ref());
+    session.print(&format!("metrics go to {}\n\n", metrics.path().display()));
     let trained = train(session, args, &plan, &loader, weights.as_ref(), metrics)?;
     summary(session, &plan, &loader, &trained, started);
+    session.sink.extend(loader.statistics().left_out());
     if trained.outcome.steps < plan.train.steps {
         return Err(Failure::Interrupted);
     }
@@ -77,14 +76,29 @@ fn executable(plan: &Plan, origins: Option<&Origins>) -> Result<(), Vec<Diagnost
             ))
     });
     let mut refused: Vec<_> = refused.collect();
-    if plan.train.stage == Stage::Sft {
-        let message = "the CPU engine trains on every token: `stage = sft` is planned, not run";
-        let problem = Diagnostic::error("step::train::stage", message)
-            .help("write `stage = pretrain` in the profile for cpu");
-        refused.push(place(problem, origins));
-    }
     refused.extend(Cpu::supports(plan).err().map(|problem| place(problem, origins)));
     if refused.is_empty() { Ok(()) } else { Err(refused) }
+}
+
+/// What the data is, and how often the run will pass over it.
+fn outlook(session: &mut Session, plan: &Plan, loader: &Loader, origins: Option<&Origins>) {
+    let (found, train) = (loader.statistics(), &plan.train);
+    let sequences = train.steps * train.global_batch;
+    let passes = found.passes(sequences * plan.data.sequence);
+    let files = if found.files == 1 { "file" } else { "files" };
+    session.print(&format!(
+        "{} {files} of data, {}; {sequences} sequences are about {passes:.2} passes over it; ",
+        found.files,
+        bytes(found.bytes),
+    ));
+    if train.stage == Stage::Pretrain && passes > MOST_PASSES {
+        let message = format!("{} steps pass over the data about {passes:.0} times", train.steps);
+        let warning = Diagnostic::warning("step::data::epochs", message)
+            .label(origins.and_then(|o| o.span("train.steps")), "set here")
+            .help("add data, or take fewer steps: beyond four passes little is learned");
+        session.sink.push(warning);
+        session.show_warnings();
+    }
 }
 
 /// Time, loss beside that of guessing by frequency, and memory beside the plan.
@@ -102,6 +116,9 @@ fn summary(session: &Session, plan: &Plan, loader: &Loader, trained: &Trained, s
         duration(started.elapsed().as_secs_f64()),
         last.loss,
     ));
+    for line in data.told() {
+        session.print(&format!("{line}\n"));
+    }
     session.print(&format!(
         "{:.2} epochs; {} used by a rank at most, {} planned\n",
         data.epochs,

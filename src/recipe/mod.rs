@@ -49,7 +49,7 @@ pub use load::Request;
 pub use origins::{Origin, Origins, Via};
 pub use resolve::{Loaded, Profile, Resolved, item_schema, load};
 pub use rules::divide::divisors;
-pub use schema::data::{Data, Format, Pack, Source};
+pub use schema::data::{Answers, Chat, Data, Fault, Format, Overlong, Pack, Source};
 pub use schema::machine::{Cluster, Device, DeviceKind, Efficiency, Link};
 pub use schema::model::{
     Act, Attention, Ffn, Gate, Init, Layer, Llama3Scaling, Mlp, Model, Moe, Mtp, MtpHead, Norm, Rope, Router,

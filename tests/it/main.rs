@@ -4,6 +4,7 @@ mod accuracy;
 mod cases;
 mod cli;
 mod command;
+mod data;
 mod examples;
 mod explain;
 mod faults;
