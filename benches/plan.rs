@@ -60,7 +60,7 @@ fn main() {
     });
     criterion.bench_function("plan/flagship", |b| b.iter(|| compile(&flagship, None, Task::Train)));
     criterion.bench_function("plan/flagship time alone", |b| b.iter(|| plan.schedule()));
-    criterion.bench_function("plan/flagship page", |b| b.iter(|| html_page(&plan)));
+    criterion.bench_function("plan/flagship page", |b| b.iter(|| html_page(&plan, None)));
     let trillion = recipe(TRILLION, &[]);
     criterion.bench_function("plan/trillion on 16,384 devices", |b| {
         b.iter(|| compile(&trillion, None, Task::Train));

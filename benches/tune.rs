@@ -10,8 +10,8 @@ use stepc::base::SourceMap;
 use stepc::base::host::OsHost;
 use stepc::diag::Sink;
 use stepc::model::Model;
-use stepc::plan::estimate::Engine;
-use stepc::plan::search::{Candidate, Options, Question, Skeletons, search};
+use stepc::plan::estimate::{Engine, Question};
+use stepc::plan::search::{Candidate, Options, Skeletons, search};
 use stepc::recipe::{Recipe, Request, load};
 
 fn recipe(set: Vec<String>) -> Option<Recipe> {
@@ -43,7 +43,7 @@ fn one_layout(c: &mut Criterion) {
     skeletons.live(&candidate);
     group.bench_function("memory", |b| b.iter(|| skeletons.live(black_box(&candidate))));
     let question = Question::new(&recipe, &model, Engine::Native);
-    group.bench_function("time", |b| b.iter(|| question.time(black_box(&candidate))));
+    group.bench_function("time", |b| b.iter(|| black_box(&candidate).time(&question)));
 }
 
 criterion_group!(benches, flagship, one_layout);

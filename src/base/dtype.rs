@@ -21,6 +21,11 @@ impl DType {
         }
     }
 
+    /// Whether it is a floating-point type of 16 bits.
+    pub fn is_half(self) -> bool {
+        matches!(self, DType::Bf16 | DType::F16)
+    }
+
     /// The word used in recipes, plans and messages.
     pub fn word(self) -> &'static str {
         match self {

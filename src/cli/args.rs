@@ -50,6 +50,7 @@ pub enum Command {
         stepc plan recipes/step35_flash.step --profile laptop --output plan.ron\n  \
         stepc plan recipes/step35_flash.step --html plan.html\n  \
         stepc plan recipes/step35_flash.step --as json\n  \
+        stepc plan recipes/step35_flash.step --engine mindspeed\n  \
         stepc plan --diff recipes/step35_flash.step recipes/step35_flash.step --set parallel.recompute=full")]
     Plan(PlanArgs),
     /// Search the layouts of a recipe for the fastest one that fits
@@ -168,7 +169,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub recipe: RecipeArgs,
 
-    /// Write the plan to a file that `stepc run` takes
+    /// Write the plan to a file that `stepc run` takes; an estimate is none
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -180,6 +181,14 @@ pub struct PlanArgs {
     #[arg(long = "as", value_name = "FORM", value_enum, conflicts_with = "diff")]
     pub form: Option<Form>,
 
+    /// What will run the recipe: memory and time are those of the program for the native engine, an estimate for others
+    #[arg(long, value_enum, default_value_t = Engine::Native)]
+    pub engine: Engine,
+
+    /// What will run BASE; by default what runs FILE
+    #[arg(long, value_enum, requires = "diff")]
+    pub diff_engine: Option<Engine>,
+
     /// Compare with another recipe or plan; --profile and --set are laid over FILE alone
     #[arg(long, value_name = "BASE")]
     pub diff: Option<PathBuf>,
@@ -189,7 +198,7 @@ pub struct PlanArgs {
 pub enum Form {
     /// The figures of the page as JSON
     Json,
-    /// The whole plan, as `--output` writes it
+    /// The whole plan, as `--output` writes it; an estimate has none
     Ron,
 }
 
@@ -328,6 +337,10 @@ pub enum Engine {
     Native,
     /// MindSpeed-LLM with PyTorch FSDP2
     Mindspeed,
+    /// torchtitan, and programs built like it
+    Torchtitan,
+    /// Megatron-Core, and MindSpeed-LLM on it
+    Megatron,
 }
 
 impl From<Engine> for crate::plan::estimate::Engine {
@@ -335,6 +348,8 @@ impl From<Engine> for crate::plan::estimate::Engine {
         match engine {
             Engine::Native => Self::Native,
             Engine::Mindspeed => Self::MindspeedFsdp2,
+            Engine::Torchtitan => Self::TorchtitanFsdp2,
+            Engine::Megatron => Self::Megatron,
         }
     }
 }

@@ -109,7 +109,6 @@ pub fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnosti
         }
         "step::data::too_small" => &[("data.sequence", "tokens a sequence")],
         "step::output::unwritable" => &[("checkpoint.dir", "named here")],
-        "step::precision::cpu" => &[("parallel.precision.params", "set here")],
         code if code.starts_with("step::weights::") => &[("model.weights", "named here")],
         _ => &[],
     };

@@ -14,6 +14,7 @@ mod replace;
 mod run;
 mod schema;
 mod session;
+mod shown;
 mod target;
 mod train;
 mod tune;

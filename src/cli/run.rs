@@ -83,8 +83,8 @@ fn executable(plan: &Plan, origins: Option<&Origins>) -> Result<(), Vec<Diagnost
 /// What the data is, and how often the run will pass over it.
 fn outlook(session: &mut Session, plan: &Plan, loader: &Loader, origins: Option<&Origins>) {
     let (found, train) = (loader.statistics(), &plan.train);
-    let sequences = train.steps * train.global_batch;
-    let passes = found.passes(sequences * plan.data.sequence);
+    let sequences = train.steps.saturating_mul(train.global_batch);
+    let passes = found.passes(sequences.saturating_mul(plan.data.sequence));
     let files = if found.files == 1 { "file" } else { "files" };
     session.print(&format!(
         "{} {files} of data, {}; {sequences} sequences are about {passes:.2} passes over it; ",

@@ -3,12 +3,14 @@
 use super::args::{RecipeArgs, RunArgs};
 use super::exit::Failure;
 use super::session::Session;
+use super::shown::Shown;
 use crate::base::Host;
 use crate::base::host::OsHost;
 use crate::diag::Diagnostic;
-use crate::plan::{self, Plan, Task};
+use crate::plan::estimate::Engine;
+use crate::plan::{self, Plan};
 use crate::recipe::{DeviceKind, Loaded, Origins, Resolved};
-use crate::report::{headline, plan_page};
+use crate::report::headline;
 use std::path::Path;
 
 /// Compiles the recipe as it stands; where its machine is not here, says so and compiles its profile for the CPU.
@@ -20,15 +22,16 @@ pub fn compile(session: &mut Session, args: &RunArgs) -> Result<(Plan, Origins),
     let profile = loaded.profile_for(DeviceKind::Cpu);
     let own = match (asked, profile) {
         (None, Some(_)) if !args.recipe.set.is_empty() => as_written(session, args, &loaded)?,
-        _ => session.compile(&loaded, asked)?,
+        _ => session.shown(&loaded, asked, Engine::Native)?,
     };
-    let (plan, origins) = own;
+    let (shown, resolved) = own;
     let style = session.style();
-    session.print(&format!("{}\n", plan_page(&plan, style)));
-    if plan.cluster.device.kind == DeviceKind::Cpu {
-        return Ok((plan, origins));
+    session.print(&format!("{}\n", shown.page(style)));
+    let device = &resolved.recipe.cluster.device;
+    if device.kind == DeviceKind::Cpu {
+        return Ok((shown.into_plan(&resolved), resolved.origins));
     }
-    let target = format!("no {} on this machine", plan.cluster.device.name);
+    let target = format!("no {} on this machine", device.name);
     let Some(profile) = profile.filter(|_| asked.is_none()) else {
         let message = format!("{target}, and the recipe has no profile for cpu");
         let diagnostic = Diagnostic::error("step::run::no_target", message)
@@ -36,16 +39,17 @@ pub fn compile(session: &mut Session, args: &RunArgs) -> Result<(Plan, Origins),
             .help("add `profile laptop for cpu { cluster cpu { devices = 2 } … }` with a size that fits a laptop, or run it on its cluster");
         return Err(diagnostic.into());
     };
-    let (plan, origins) = session.compile(&loaded, Some(profile))?;
+    let (shown, resolved) = session.shown(&loaded, Some(profile), Engine::Native)?;
+    let plan = shown.into_plan(&resolved);
     let instead = format!("{target}: running its profile `{profile}` on the CPU engine");
     session.print(&format!("{}\n{}\n", style.warn(&instead), headline(&plan, style)));
-    Ok((plan, origins))
+    Ok((plan, resolved.origins))
 }
 
 /// The plan with `--set`, or without where only that fits.
-fn as_written(session: &mut Session, args: &RunArgs, loaded: &Loaded) -> Result<(Plan, Origins), Failure> {
+fn as_written(session: &mut Session, args: &RunArgs, loaded: &Loaded) -> Result<(Shown, Resolved), Failure> {
     let before = std::mem::take(&mut session.sink);
-    let compiled = session.compile(loaded, None);
+    let compiled = session.shown(loaded, None, Engine::Native);
     if compiled.is_ok() {
         session.sink.extend(before.finish());
         return compiled;
@@ -55,7 +59,7 @@ fn as_written(session: &mut Session, args: &RunArgs, loaded: &Loaded) -> Result<
     let bare =
         RecipeArgs { file: file.clone(), recipe: recipe.clone(), profile: profile.clone(), set: Vec::new() };
     let loaded = session.load(&bare)?;
-    session.compile(&loaded, None)
+    session.shown(&loaded, None, Engine::Native)
 }
 
 /// Reads a compiled plan.
@@ -68,27 +72,4 @@ pub fn read_plan(path: &Path) -> Result<Plan, Diagnostic> {
         .help("write one with `stepc plan RECIPE --output FILE`")
     })?;
     plan::read(path, &text)
-}
-
-impl Session {
-    /// Resolves and compiles a recipe for training.
-    pub fn plan(&mut self, loaded: &Loaded, profile: Option<&str>) -> Result<(Plan, Resolved), Failure> {
-        let resolved = self.resolve(loaded, profile)?;
-        let plan = plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train);
-        Ok((plan, resolved))
-    }
-
-    /// Reports what is legal and costs more than it seems.
-    pub fn advise(&mut self, plan: &Plan, resolved: &Resolved) {
-        let Resolved { recipe, origins, .. } = resolved;
-        plan::rules::check(recipe, origins, &mut self.sink);
-        plan::rules::fits(recipe, plan, origins, &mut self.sink);
-    }
-
-    /// Resolves and compiles a recipe that is going to run.
-    pub fn compile(&mut self, loaded: &Loaded, profile: Option<&str>) -> Result<(Plan, Origins), Failure> {
-        let (plan, resolved) = self.plan(loaded, profile)?;
-        self.advise(&plan, &resolved);
-        Ok((plan, resolved.origins))
-    }
 }

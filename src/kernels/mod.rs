@@ -12,6 +12,8 @@
 
 mod attention;
 mod attention_grad;
+mod balance;
+mod convert;
 mod elementwise;
 mod embedding;
 mod gate;
@@ -32,6 +34,8 @@ mod testing;
 
 pub use attention::{Attention, BLOCK as MOST_HEAD_DIM, flash_attention};
 pub use attention_grad::flash_attention_grad;
+pub use balance::{balance_loss, count_load, update_bias};
+pub use convert::{Half, narrow, widen};
 pub use elementwise::{add, add_assign, copy, fill, scale};
 pub use embedding::{embedding, embedding_grad};
 pub use gate::{head_gate, head_gate_grad};
@@ -42,5 +46,5 @@ pub use moe::{token_permute, token_sort, token_unpermute, weight_permute, weight
 pub use norm::{rms_norm, rms_norm_grad};
 pub use optimizer::{AdamWStep, adamw, sum_squares};
 pub use rope::{Llama3Scaling, RopeTable, rope_table, rotary};
-pub use route::{MOST_CHOSEN as MOST_TOP_K, Score, gating_top_k, gating_top_k_grad};
+pub use route::{Gating, MOST_CHOSEN as MOST_TOP_K, MOST_GROUPS, Score, gating_top_k, gating_top_k_grad};
 pub use swiglu::{swi_glu, swi_glu_grad};

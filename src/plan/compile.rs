@@ -3,18 +3,19 @@
 use super::arena;
 use super::demands::{self, Demand};
 use super::lower::lower;
-use super::memory::Memory;
+use super::memory::{Memory, tell_workspace};
 use super::mesh::Mesh;
 use super::placement::Placement;
 use super::program::Program;
 use super::time::{Schedule, Time};
 use super::traffic::Traffic;
+use super::workspace;
 use crate::model::{Counts, Model, Parameter};
-use crate::recipe::{Checkpoint, Cluster, Data, Parallel, Recipe, Train, Weights};
+use crate::recipe::{Checkpoint, Cluster, Data, DeviceKind, Parallel, Recipe, Train, Weights};
 use serde::{Deserialize, Serialize};
 
 /// The version of the plan's form; a file of another version is refused.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// What a program is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,10 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
     let mesh = Mesh::new(&recipe.parallel, recipe.cluster.devices());
     let placement = Placement::new(&model, &mesh);
     let mut program = lower(recipe, &model, &mesh, &placement, task);
+    tell_workspace(&mut program);
+    if recipe.cluster.device.kind == DeviceKind::Cpu {
+        workspace::add(&mut program);
+    }
     arena::assign(&mut program);
     let (counts, cluster) = (model.counts(), &recipe.cluster);
     let schedule = Schedule::of(&program, &mesh, cluster, recipe.data.sequence);

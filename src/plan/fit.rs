@@ -1,13 +1,52 @@
-//! What to change so that a plan fits: the recipe compiled again with one thing different.
+//! What to change so that a plan fits: the recipe measured again with one thing different.
 
 use super::compile::{Task, compile};
-use crate::recipe::{Ffn, Recipe, Recompute};
+use super::demands;
+use super::estimate::{Engine, Question};
+use crate::model::Model;
+use crate::recipe::{Ffn, Offload, Recipe, Recompute};
+use serde::{Deserialize, Serialize};
 
 /// By how much sizes are changed, the smallest first.
 const FACTORS: std::ops::RangeInclusive<u64> = 2..=64;
 
+/// Rows of logits at a time that keep products fast.
+const CHUNK: u64 = 1024;
+
+/// How memory and time are found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Basis {
+    /// From the native program.
+    Program,
+    /// By the estimate for an engine.
+    Estimate(Engine),
+}
+
+impl Basis {
+    /// What says how `recipe` does on `engine`: its program, where the native engine runs all that the recipe asks for.
+    pub fn of(recipe: &Recipe, engine: Engine) -> Basis {
+        let exact = engine == Engine::Native && demands::of(recipe).is_empty();
+        if exact { Basis::Program } else { Basis::Estimate(engine) }
+    }
+
+    /// Bytes of the fullest device and seconds of a step.
+    fn measure(self, recipe: &Recipe, model: &Model) -> (u64, f64) {
+        match self {
+            Basis::Program => {
+                let plan = compile(recipe, None, Task::Train);
+                (plan.memory.peak, plan.time.step)
+            }
+            Basis::Estimate(engine) => {
+                let question = Question::new(recipe, model, engine);
+                let estimate = question.estimate(&question.own());
+                (estimate.memory.needed() as u64, estimate.time.step)
+            }
+        }
+    }
+}
+
 /// A change to a recipe and what it would lead to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Remedy {
     /// As one would write it: `recompute = full`.
     pub change: String,
@@ -18,12 +57,16 @@ pub struct Remedy {
     pub before: f64,
 }
 
-/// Changes after which less memory than `peak` is needed, single ones first, and of those the fastest step.
-pub fn remedies(recipe: &Recipe, peak: u64) -> Vec<Remedy> {
-    let before = compile(recipe, None, Task::Train).time.step;
-    let tried = changes(recipe).into_iter().map(|(change, changed)| {
-        let plan = compile(&changed, None, Task::Train);
-        Remedy { change, peak: plan.memory.peak, step: plan.time.step, before }
+/// Changes after which less memory than `peak` is needed, single ones first, and of those the fastest step. What is
+/// measured by the program is changed to nothing that the native engine does not run.
+pub fn remedies(recipe: &Recipe, basis: Basis, peak: u64) -> Vec<Remedy> {
+    let model = Model::build(&recipe.model, recipe.parallel.precision.params);
+    let (_, before) = basis.measure(recipe, &model);
+    let possible = |changed: &Recipe| basis != Basis::Program || demands::of(changed).is_empty();
+    let changes = changes(recipe).into_iter().filter(|(_, changed)| possible(changed));
+    let tried = changes.map(|(change, changed)| {
+        let (peak, step) = basis.measure(&changed, &model);
+        Remedy { change, peak, step, before }
     });
     let mut remedies: Vec<Remedy> = tried.filter(|remedy| remedy.peak < peak).collect();
     let several = |remedy: &Remedy| remedy.change.contains(" and ");
@@ -42,14 +85,23 @@ fn changes(recipe: &Recipe) -> Vec<(String, Recipe)> {
     let (parallel, micro) = (&recipe.parallel, recipe.train.micro_batch);
     let devices = parallel.stage_ranks(&recipe.cluster);
     let recomputes = parallel.recompute != Recompute::Full;
+    if parallel.recompute == Recompute::None {
+        change("`recompute = selective`".into(), &|r| r.parallel.recompute = Recompute::Selective);
+    }
     if recomputes {
         change("`recompute = full`".into(), &|r| r.parallel.recompute = Recompute::Full);
     }
     if parallel.prefetch > 0 {
         change("`prefetch = 0`".into(), &|r| r.parallel.prefetch = 0);
     }
+    if !parallel.reshard_after_forward {
+        change("`reshard_after_forward = true`".into(), &|r| r.parallel.reshard_after_forward = true);
+    }
     for size in FACTORS.filter(|factor| micro.is_multiple_of(*factor)).map(|factor| micro / factor).take(3) {
         change(format!("`micro_batch = {size}`"), &|r| r.train.micro_batch = size);
+    }
+    if recipe.train.loss_chunk.is_none_or(|rows| rows > CHUNK) {
+        change(format!("`loss_chunk = {CHUNK}`"), &|r| r.train.loss_chunk = Some(CHUNK));
     }
     if recomputes && micro > 1 {
         change("`micro_batch = 1` and `recompute = full`".into(), &|r| {
@@ -69,6 +121,17 @@ fn changes(recipe: &Recipe) -> Vec<(String, Recipe)> {
         change(format!("`ep = {ep}, ep_fsdp = {ep_fsdp}`"), &|r| {
             (r.parallel.ep, r.parallel.ep_fsdp) = (ep, ep_fsdp);
         });
+    }
+    if parallel.offload == Offload::None {
+        change("`offload = optimizer`".into(), &|r| r.parallel.offload = Offload::Optimizer);
+    }
+    if recomputes && parallel.offload == Offload::None {
+        change("`recompute = full` and `offload = optimizer`".into(), &|r| {
+            (r.parallel.recompute, r.parallel.offload) = (Recompute::Full, Offload::Optimizer);
+        });
+    }
+    if parallel.offload != Offload::Params {
+        change("`offload = params`".into(), &|r| r.parallel.offload = Offload::Params);
     }
     changes
 }

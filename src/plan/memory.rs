@@ -1,6 +1,7 @@
 //! Memory over the course of a step, by what it is for.
 
 use super::arena::{lifetimes, resident};
+use super::ops::Op;
 use super::program::{BufferId, Program};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -10,6 +11,8 @@ use std::collections::BTreeMap;
 pub enum Category {
     /// Parameter shards as the optimizer sees them.
     Parameters,
+    /// Master weights beside the parameters.
+    Master,
     /// Gradient shards.
     Gradients,
     /// Moments.
@@ -20,27 +23,54 @@ pub enum Category {
     Gathered,
     /// Whole gradients of a unit before they are reduced.
     GatheredGradients,
-    /// What the forward pass keeps for the backward pass, and temporaries.
+    /// What the forward pass keeps for the backward pass.
     Activations,
     /// Rows of routed tokens and what the experts make of them.
     Dispatch,
-    /// Logits of the head.
+    /// Logits of the head, and what the loss makes of them.
     Logits,
+    /// What collectives send from and receive into, and what their library takes.
+    Buffers,
+    /// Temporaries of one layer and of the optimizer, operands widened for one instruction.
+    Workspace,
+    /// What the allocator holds and cannot use.
+    Slack,
 }
 
 impl Category {
+    /// All of them, in the order of the enum.
+    pub const ALL: [Category; 13] = [
+        Category::Parameters,
+        Category::Master,
+        Category::Gradients,
+        Category::Optimizer,
+        Category::Constants,
+        Category::Gathered,
+        Category::GatheredGradients,
+        Category::Activations,
+        Category::Dispatch,
+        Category::Logits,
+        Category::Buffers,
+        Category::Workspace,
+        Category::Slack,
+    ];
+
     /// The word for it in plans.
     pub fn word(self) -> &'static str {
         match self {
             Category::Parameters => "parameters",
+            Category::Master => "master copy",
             Category::Gradients => "gradients",
             Category::Optimizer => "optimizer state",
             Category::Constants => "constants, inputs",
             Category::Gathered => "gathered units",
             Category::GatheredGradients => "gathered gradients",
-            Category::Activations => "activations",
-            Category::Dispatch => "expert rows",
-            Category::Logits => "logits",
+            Category::Activations => "saved activations",
+            Category::Dispatch => "expert dispatch",
+            Category::Logits => "logits and loss",
+            Category::Buffers => "communication buffers",
+            Category::Workspace => "workspace",
+            Category::Slack => "allocator slack",
         }
     }
 }
@@ -62,6 +92,20 @@ pub struct Memory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeline {
     pub live: Vec<BTreeMap<Category, u64>>,
+}
+
+/// Tells what the forward pass keeps from what lives only for a while: activations that are not there when the loss is
+/// computed are workspace.
+pub(super) fn tell_workspace(program: &mut Program) {
+    let loss = program.instrs.iter().position(|op| matches!(op, Op::CrossEntropy { .. }));
+    let lifetimes = lifetimes(program);
+    for (index, buffer) in program.buffers.iter_mut().enumerate() {
+        let life = lifetimes.get(&BufferId(index as u32));
+        let kept = life.zip(loss).is_some_and(|(life, loss)| life.contains(&loss));
+        if buffer.category == Category::Activations && !kept {
+            buffer.category = Category::Workspace;
+        }
+    }
 }
 
 impl Memory {
@@ -133,6 +177,15 @@ fn kind(name: &str) -> &str {
 }
 
 impl Memory {
+    /// All bytes at the peak by category, what the arena cannot use among them: they add up to the peak.
+    pub fn categories(&self) -> impl Iterator<Item = (Category, u64)> {
+        let slack = (Category::Slack, self.slack);
+        self.at_peak
+            .iter()
+            .map(|(category, bytes)| (*category, *bytes))
+            .chain((self.slack > 0).then_some(slack))
+    }
+
     /// The category with the most bytes at the peak.
     pub fn dominating(&self) -> Option<(Category, u64)> {
         let most = self.at_peak.iter().max_by_key(|(_, bytes)| **bytes);

@@ -1,6 +1,9 @@
 //! What expert parallelism and the meta device save on one rank, against doing without.
 
 use super::compile::{Plan, Task, compile};
+use super::forecast::Forecast;
+use super::memory::Category;
+use crate::model::{Model, Part};
 use crate::recipe::Recipe;
 
 /// Bytes of a rank, with and without.
@@ -30,33 +33,52 @@ pub struct WithoutEp {
 impl Savings {
     /// Compares a recipe's plan with the same recipe without expert parallelism and without the meta device.
     pub fn of(recipe: &Recipe, plan: &Plan) -> Savings {
-        let without_ep = (plan.mesh.ep > 1).then(|| {
-            let mut without = recipe.clone();
-            without.parallel.ep_fsdp *= without.parallel.ep;
-            without.parallel.ep = 1;
-            let without = compile(&without, None, Task::Train);
-            WithoutEp { peak: without.memory.peak, step: without.time.step }
-        });
-        let trained = plan.params.iter().filter(|p| p.part != crate::model::Part::Mtp);
-        let (mut whole_f32, mut whole) = (0, 0);
-        for parameter in trained {
-            whole_f32 += parameter.elements() * 4;
-            whole += parameter.elements() * parameter.dtype.size();
-        }
         let dtype = |id: crate::model::ParamId| plan.params[id.0 as usize].dtype;
         let units = plan.placement.units.iter();
         let widest = |unit: &super::Unit| unit.params.iter().map(|p| dtype(p.param).size()).max();
-        let read = units.map(|unit| unit.shard * widest(unit).unwrap_or(0)).sum();
-        let shard = plan.memory.at_peak.get(&super::Category::Parameters).copied().unwrap_or(0);
         Savings {
-            ep: plan.mesh.ep,
-            without_ep,
+            without_ep: without_ep(recipe).map(|without| {
+                let without = compile(&without, None, Task::Train);
+                WithoutEp { peak: without.memory.peak, step: without.time.step }
+            }),
             peak: plan.memory.peak,
-            memory: plan.cluster.device.memory,
-            whole_f32,
-            whole,
-            read,
-            shard,
+            read: units.map(|unit| unit.shard * widest(unit).unwrap_or(0)).sum(),
+            shard: plan.memory.at_peak.get(&Category::Parameters).copied().unwrap_or(0),
+            ..whole(recipe)
         }
     }
+
+    /// The same for a recipe that is estimated.
+    pub fn estimated(recipe: &Recipe, forecast: &Forecast) -> Savings {
+        let memory = &forecast.estimate.memory;
+        let size = recipe.parallel.precision.params.size() as f64;
+        Savings {
+            without_ep: without_ep(recipe).map(|without| {
+                let without = Forecast::of(&without, None, forecast.engine);
+                WithoutEp { peak: without.needed(), step: without.estimate.time.step }
+            }),
+            peak: forecast.needed(),
+            read: (memory.held * size) as u64,
+            shard: memory.peak().1.parameters as u64,
+            ..whole(recipe)
+        }
+    }
+}
+
+/// What a rank builds that does not start on the meta device; the rest is nothing yet.
+fn whole(recipe: &Recipe) -> Savings {
+    let model = Model::build(&recipe.model, recipe.parallel.precision.params);
+    let trained = model.params.iter().filter(|p| p.part != Part::Mtp);
+    let sizes = trained.map(|p| (p.elements() * 4, p.elements() * p.dtype.size()));
+    let (whole_f32, whole) = sizes.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let (ep, memory) = (recipe.parallel.ep, recipe.cluster.device.memory);
+    Savings { ep, without_ep: None, peak: 0, memory, whole_f32, whole, read: 0, shard: 0 }
+}
+
+/// The recipe with the same ranks and undivided experts.
+fn without_ep(recipe: &Recipe) -> Option<Recipe> {
+    let mut without = recipe.clone();
+    without.parallel.ep_fsdp *= without.parallel.ep;
+    without.parallel.ep = 1;
+    (recipe.parallel.ep > 1).then_some(without)
 }

@@ -134,7 +134,7 @@ ops! {
     Comm Combine { Read rows: View, Write out: View; slot: SlotId }
     /// Sums the number of supervised tokens of the step over all ranks: the divisor of loss and gradients.
     Comm CountTokens {}
-    /// Sums the squared gradient norm and the loss over all ranks.
+    /// Sums the squared gradient norm, the loss and the auxiliary loss over all ranks.
     Comm ReduceMetrics {}
 
     // Embedding and loss.
@@ -201,16 +201,27 @@ ops! {
 
     // Mixture of experts.
 
-    /// The `top_k` experts of each token by score (plus `bias` for the choice alone) and their weights.
+    /// The `top_k` experts of each token by score (plus `bias` for the choice alone) and their weights; only those of the
+    /// `top_groups` groups whose two best add up to most.
     Compute MoeGatingTopK {
         Read logits: View, Read bias: Option<View>, Write index: View, Write weight: View;
-        score: Score, normalize: bool, scale: f64
+        score: Score, normalize: bool, scale: f64, groups: u64, top_groups: u64
     }
     /// Gradient of `MoeGatingTopK` with respect to the logits.
     Compute MoeGatingTopKGrad {
         Read logits: View, Read index: View, Read d_weight: View, Write d_logits: View;
         score: Score, normalize: bool, scale: f64
     }
+    /// The loss that evens out the load of experts over each sequence, `weight · experts / top_k · Σ share · mean score`:
+    /// added to the step's auxiliary loss, its gradient to `d_logits`. `load` `[sequences, experts]` is for itself.
+    Compute MoeAuxLoss {
+        Read logits: View, Read index: View, Write load: View, Update d_logits: View;
+        score: Score, sequence: u64, weight: f64
+    }
+    /// `load (+)= counts`, the tokens that each expert got in a step.
+    Compute MoeCountLoad { Read counts: View, Write load: Sum }
+    /// `bias += rate` where an expert's load is under the mean, `bias -= rate` where it is over it.
+    Compute MoeUpdateBias { Read load: View, Update bias: View; rate: f64 }
     /// Sorts the chosen (token, slot) pairs by expert: `position` of each pair, `source` of each row, rows of each
     /// expert.
     Compute MoeTokenSort { Read index: View, Write position: View, Write source: View, Write counts: View }

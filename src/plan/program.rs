@@ -128,6 +128,8 @@ pub struct Program {
     pub frozen: Vec<View>,
     /// `[tokens, vocab]` where the program only goes forward.
     pub logits: Option<View>,
+    /// Where a device that computes in f32 widens half-precision operands, one instruction at a time.
+    pub workspace: Option<View>,
 }
 
 impl Program {

@@ -1,7 +1,8 @@
 //! What is legal and costs more than it seems: rules on the sizes that come out on one rank.
 
 use super::compile::Plan;
-use super::fit::{Remedy, remedies};
+use super::fit::{Basis, Remedy, remedies};
+use super::forecast::Forecast;
 use super::memory::Category;
 use super::mesh::{Axis, Mesh};
 use super::placement::{Placement, Unit};
@@ -105,38 +106,65 @@ fn rows(recipe: &Recipe, name: &str, moe: &Moe, origins: &Origins, sink: &mut Si
     )));
 }
 
-/// Warns of a plan that does not fit its device, or only just, and of the smallest change with which it would.
-pub fn fits(recipe: &Recipe, plan: &Plan, origins: &Origins, sink: &mut Sink) {
-    let (peak, has) = (plan.memory.peak, plan.cluster.device.memory);
+/// What is known of the memory of a recipe.
+pub struct Need {
+    pub basis: Basis,
+    /// Bytes of a device at the peak.
+    pub peak: u64,
+    /// What takes most of it, and how much.
+    pub dominating: (Category, u64),
+}
+
+impl From<&Plan> for Need {
+    fn from(plan: &Plan) -> Need {
+        let dominating = plan.memory.dominating().unwrap_or((Category::Parameters, 0));
+        Need { basis: Basis::Program, peak: plan.memory.peak, dominating }
+    }
+}
+
+impl From<&Forecast> for Need {
+    fn from(forecast: &Forecast) -> Need {
+        let (category, bytes) = forecast.estimate.memory.dominating();
+        let basis = Basis::Estimate(forecast.engine);
+        Need { basis, peak: forecast.needed(), dominating: (category, bytes as u64) }
+    }
+}
+
+/// Warns of a recipe that does not fit its device, or only just, and of the smallest change with which it would.
+pub fn fits(recipe: &Recipe, need: &Need, origins: &Origins, sink: &mut Sink) {
+    let device = &recipe.cluster.device;
+    let (peak, has) = (need.peak, device.memory);
     let share = peak as f64 / has as f64;
     if share <= NEARLY_FULL {
         return;
     }
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    let needs =
-        format!("a rank needs {:.1} of the {:.1} GiB of `{}`", gib(peak), gib(has), plan.cluster.device.name);
+    let of = match need.basis {
+        Basis::Program => String::new(),
+        Basis::Estimate(engine) => format!(", estimated for {},", engine.title()),
+    };
+    let needs = format!("a rank needs{of} {:.1} of the {:.1} GiB of `{}`", gib(peak), gib(has), device.name);
     let message = if share > 1.0 {
         format!("{needs}: it does not fit")
     } else {
         format!("{needs}, {:.0} %", 100.0 * share)
     };
-    let most = plan.memory.at_peak.iter().max_by_key(|(_, bytes)| **bytes);
-    let (category, bytes) = most.map_or((Category::Parameters, 0), |(category, bytes)| (*category, *bytes));
+    let (category, bytes) = need.dominating;
     let field = match category {
-        Category::Activations | Category::Dispatch => "parallel.recompute",
+        Category::Activations | Category::Dispatch | Category::Workspace => "parallel.recompute",
         Category::Logits => "train.micro_batch",
         _ => "parallel.fsdp",
     };
     let problem = Diagnostic::warning("step::plan::memory", message)
         .label(origins.nearest(field), format!("most of it, {:.1} GiB, are {}", gib(bytes), category.word()))
         .label(origins.span("cluster.device"), format!("{:.1} GiB a device", gib(has)));
-    sink.push(problem.help(mended(recipe, peak, has)));
+    sink.push(problem.help(mended(recipe, need, has)));
 }
 
 /// The change that would help: of those with which the recipe fits, the one with the fastest step.
-fn mended(recipe: &Recipe, peak: u64, has: u64) -> String {
+fn mended(recipe: &Recipe, need: &Need, has: u64) -> String {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    let remedies = remedies(recipe, peak);
+    let remedies = remedies(recipe, need.basis, need.peak);
     let fits = |remedy: &&Remedy| remedy.peak as f64 <= NEARLY_FULL * has as f64;
     if let Some(remedy) = remedies.iter().find(fits) {
         let factor = remedy.step / remedy.before;

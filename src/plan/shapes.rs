@@ -82,7 +82,10 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             same("number of scale and d_scale", scale.is_some() as u64, d_scale.is_some() as u64)?;
             scale.iter().chain(d_scale).try_for_each(|scale| per_row(scale, gate))
         }
-        Op::MoeGatingTopK { logits, bias, index, weight, .. } => {
+        Op::MoeGatingTopK { logits, bias, index, weight, groups, top_groups, .. } => {
+            same("remainder of experts by groups", logits.cols.checked_rem(*groups).unwrap_or(1), 0)?;
+            at_most("top_groups", *top_groups, *groups)?;
+            at_most("top_k", index.cols, (logits.cols / groups).saturating_mul(*top_groups))?;
             same_shape("index", index, "weight", weight)?;
             same_rows("logits", logits, "index", index)?;
             at_most("top_k", index.cols, logits.cols)?;
@@ -93,6 +96,14 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             same_shape("logits", logits, "d_logits", d_logits)?;
             same_rows("logits", logits, "index", index)
         }
+        Op::MoeAuxLoss { logits, index, load, d_logits, sequence, .. } => {
+            same_shape("logits", logits, "d_logits", d_logits)?;
+            same_rows("logits", logits, "index", index)?;
+            same("columns of logits and load", logits.cols, load.cols)?;
+            same("tokens of all sequences", fixed(load).saturating_mul(*sequence), fixed(logits))
+        }
+        Op::MoeCountLoad { counts, load } => same_shape("counts", counts, "load", &load.view),
+        Op::MoeUpdateBias { load, bias, .. } => same_shape("load", load, "bias", bias),
         Op::MoeTokenSort { index, position, source, .. } => {
             same("elements of index and position", elements(index), elements(position))?;
             same("elements of index and source", elements(index), elements(source))

@@ -11,8 +11,11 @@ use super::mesh::Axis;
 use super::ops::{Access, Op};
 use super::program::{BufferId, Program, Rows, View};
 use super::shapes;
+use super::workspace;
+use crate::base::DType;
 use crate::diag::Diagnostic;
 use crate::model::ParamId;
+use crate::recipe::DeviceKind;
 use std::collections::{BTreeMap, HashSet};
 
 /// Checks a plan that comes from a file.
@@ -39,9 +42,33 @@ fn check(plan: &Plan) -> Result<(), String> {
     }
     mesh(plan)?;
     regions(program)?;
+    room(plan)?;
     placement(plan)?;
     operands(plan)?;
     overlaps(program)
+}
+
+/// A device that computes in f32 has room for the widened operands of every instruction, and nobody else uses it.
+fn room(plan: &Plan) -> Result<(), String> {
+    let program = &plan.program;
+    let Some(view) = program.workspace else {
+        let missing = plan.cluster.device.kind == DeviceKind::Cpu && workspace::needed(program) > 0;
+        return if missing { Err("it has no room to widen half-precision operands".into()) } else { Ok(()) };
+    };
+    if !inside(program, view) {
+        return Err("its workspace lies outside of a buffer".into());
+    }
+    let buffer = program.buffer(view.buffer);
+    let used = program.instrs.iter().any(|op| {
+        let mut used = false;
+        op.operands(|_, operand| used |= operand.buffer == view.buffer);
+        used
+    });
+    let alone = view.offset == 0 && buffer.persistent && buffer.dtype == DType::F32 && !used;
+    if !alone || program.bytes(view.buffer) < workspace::needed(program) {
+        return Err("its workspace is too small or used by others".into());
+    }
+    Ok(())
 }
 
 fn mesh(plan: &Plan) -> Result<(), String> {

@@ -1,9 +1,9 @@
-//! Two plans beside one another: only what differs, with its sign.
+//! Two plans beside one another, compiled or estimated: only what differs, with its sign.
 
-use super::quantity::{bytes, count, seconds};
+use super::quantity::{bytes, count, percent, seconds};
 use super::style::Style;
-use crate::plan::{Axis, Category, Plan};
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// How a number is written, and whether less of it is better.
@@ -15,91 +15,111 @@ struct Form {
 
 const NUMBER: Form = Form { write: count, less_is_better: None };
 const BYTES: Form = Form { write: |n| bytes(n as u64), less_is_better: Some(true) };
+const ROOM: Form = Form { less_is_better: None, ..BYTES };
 const SECONDS: Form = Form { write: seconds, less_is_better: Some(true) };
 const SPEED: Form = Form { write: count, less_is_better: Some(false) };
-const FRACTION: Form = Form { write: super::quantity::percent, less_is_better: Some(false) };
+const FRACTION: Form = Form { write: percent, less_is_better: Some(false) };
 
-/// What differs in inputs, mesh, memory, time and communication, from `a` to `b`.
-pub fn diff_page(a: &Plan, b: &Plan, style: Style) -> String {
-    let mut page = Page { text: String::new(), style, heading: "" };
-    page.heading = "inputs";
-    let words = |plan: &Plan| {
-        let profile = plan.profile.clone().unwrap_or_else(|| "none".to_owned());
-        let p = &plan.parallel.precision;
-        [
-            ("recipe", plan.recipe.clone()),
-            ("profile", profile),
-            ("device", plan.cluster.device.name.clone()),
-            ("recompute", plan.parallel.recompute.to_string()),
-            ("precision", format!("{}/{}/{}", p.params, p.reduce, p.optimizer)),
-        ]
-    };
-    for ((what, from), (_, to)) in words(a).into_iter().zip(words(b)) {
-        page.words(what, &from, &to);
+/// Words, then numbers, that stand at the same place in every summary.
+const WORDS: [(&str, &str); 11] = [
+    ("recipe", "/recipe"),
+    ("profile", "/profile"),
+    ("engine", "/engine"),
+    ("basis", "/basis"),
+    ("device", "/cluster/device"),
+    ("recompute", "/recompute"),
+    ("precision", "/precision"),
+    ("offload", "/offload"),
+    ("optimizer", "/optimizer"),
+    ("loss chunk", "/loss_chunk"),
+    ("reshard after forward", "/reshard_after_forward"),
+];
+
+/// What, where in a summary, and how it is written.
+type Row = (&'static str, &'static str, Form);
+
+/// Rows by heading. A place that holds an object or a list stands for all in it.
+const NUMBERS: [(&str, &[Row]); 6] = [
+    (
+        "inputs",
+        &[
+            ("devices", "/cluster/devices", NUMBER),
+            ("devices a node", "/cluster/devices_per_node", NUMBER),
+            ("parameters", "/parameters/total", NUMBER),
+            ("active a token", "/parameters/active", NUMBER),
+            ("sequence", "/batch/sequence", NUMBER),
+            ("global batch", "/batch/sequences", NUMBER),
+            ("micro batch", "/batch/micro_batch", NUMBER),
+            ("prefetch", "/prefetch", NUMBER),
+            ("accumulation", "/batch/accumulation", NUMBER),
+        ],
+    ),
+    ("mesh", &[("", "/mesh", NUMBER)]),
+    (
+        "memory",
+        &[
+            ("peak", "/memory/peak", BYTES),
+            ("of a device", "/memory/device", ROOM),
+            ("", "/memory/at_peak", BYTES),
+        ],
+    ),
+    (
+        "time",
+        &[
+            ("step", "/time/step", SECONDS),
+            ("tokens/s a device", "/time/tokens_per_second_device", SPEED),
+            ("MFU", "/time/mfu", FRACTION),
+            ("exposed collectives", "/time/exposed", SECONDS),
+            ("", "/time/spent", SECONDS),
+        ],
+    ),
+    ("communication", &[("", "/traffic", BYTES)]),
+    ("program", &[("instructions", "/program/instructions", NUMBER)]),
+];
+
+/// What differs in inputs, mesh, memory, time and communication, from the summary `a` to `b`. What only one of them knows is
+/// left out, as an estimate has no program and no traffic of its own.
+pub fn diff_page(a: &Value, b: &Value, style: Style) -> String {
+    let mut page = Page { text: String::new(), style, heading: "inputs" };
+    for (what, place) in WORDS {
+        page.words(what, &word(a, place), &word(b, place));
     }
-    for ((what, from), (_, to)) in inputs(a).into_iter().zip(inputs(b)) {
-        page.row(what, from, to, NUMBER);
+    for (heading, rows) in NUMBERS {
+        page.heading = heading;
+        for &(what, place, form) in rows {
+            let (Some(from), Some(to)) = (a.pointer(place), b.pointer(place)) else { continue };
+            let (from, to) = (numbers(what, from), numbers(what, to));
+            let names = from.keys().chain(to.keys().filter(|name| !from.contains_key(*name)));
+            for name in names {
+                let of = |all: &BTreeMap<String, f64>| all.get(name).copied().unwrap_or(0.0);
+                page.row(name, of(&from), of(&to), form);
+            }
+        }
     }
-    page.heading = "mesh";
-    for axis in Axis::ALL {
-        page.row(axis.word(), a.mesh.size(axis) as f64, b.mesh.size(axis) as f64, NUMBER);
-    }
-    memory(a, b, &mut page);
-    page.heading = "time";
-    page.row("step", a.time.step, b.time.step, SECONDS);
-    page.row("tokens/s a device", a.time.tokens, b.time.tokens, SPEED);
-    page.row("MFU", a.time.mfu, b.time.mfu, FRACTION);
-    page.row("exposed collectives", a.time.exposed, b.time.exposed, SECONDS);
-    for (bound, from) in &a.time.spent {
-        page.row(bound.word(), *from, b.time.spent.get(bound).copied().unwrap_or(0.0), SECONDS);
-    }
-    communication(a, b, &mut page);
-    page.heading = "program";
-    let size = |plan: &Plan| plan.program.instrs.len() as f64;
-    page.row("instructions", size(a), size(b), NUMBER);
     if page.text.is_empty() {
         return "no difference\n".to_owned();
     }
     page.text
 }
 
-fn inputs(plan: &Plan) -> [(&'static str, f64); 9] {
-    [
-        ("devices", plan.mesh.devices as f64),
-        ("devices a node", plan.cluster.devices_per_node as f64),
-        ("parameters", plan.counts.total as f64),
-        ("active a token", plan.counts.active as f64),
-        ("sequence", plan.data.sequence as f64),
-        ("global batch", plan.train.global_batch as f64),
-        ("micro batch", plan.train.micro_batch as f64),
-        ("prefetch", plan.parallel.prefetch as f64),
-        ("accumulation", plan.program.accumulation as f64),
-    ]
-}
-
-fn memory(a: &Plan, b: &Plan, page: &mut Page) {
-    page.heading = "memory";
-    page.row("peak", a.memory.peak as f64, b.memory.peak as f64, BYTES);
-    page.row("of a device", a.cluster.device.memory as f64, b.cluster.device.memory as f64, NUMBER_OF_BYTES);
-    let categories: BTreeSet<Category> =
-        a.memory.at_peak.keys().chain(b.memory.at_peak.keys()).copied().collect();
-    for category in categories {
-        let of = |plan: &Plan| plan.memory.at_peak.get(&category).copied().unwrap_or(0) as f64;
-        page.row(category.word(), of(a), of(b), BYTES);
+fn word(summary: &Value, place: &str) -> String {
+    match summary.pointer(place) {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => "none".to_owned(),
+        Some(other) => other.to_string(),
     }
-    page.row("unused at the peak", a.memory.slack as f64, b.memory.slack as f64, BYTES);
 }
 
-const NUMBER_OF_BYTES: Form = Form { less_is_better: None, ..BYTES };
-
-fn communication(a: &Plan, b: &Plan, page: &mut Page) {
-    page.heading = "communication";
-    let total = |plan: &Plan| plan.traffic.sent.values().sum::<u64>() as f64;
-    page.row("sent by a rank", total(a), total(b), BYTES);
-    let keys: BTreeSet<_> = a.traffic.sent.keys().chain(b.traffic.sent.keys()).collect();
-    for key in keys {
-        let of = |plan: &Plan| plan.traffic.sent.get(key).copied().unwrap_or(0) as f64;
-        page.row(&format!("{} over {}", key.0, key.1.word()), of(a), of(b), BYTES);
+/// A number by the name of its row; of an object or of the list of collectives, all of them by their own.
+fn numbers(what: &str, value: &Value) -> BTreeMap<String, f64> {
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    match value {
+        Value::Object(all) => all.iter().map(|(name, value)| (name.clone(), number(value))).collect(),
+        Value::Array(all) => {
+            let name = |row: &Value| format!("{} over {}", word(row, "/collective"), word(row, "/axis"));
+            all.iter().map(|row| (name(row), number(&row["bytes"]))).collect()
+        }
+        value => BTreeMap::from([(what.to_owned(), number(value))]),
     }
 }
 

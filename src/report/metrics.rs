@@ -12,12 +12,19 @@ use std::path::{Path, PathBuf};
 struct Line {
     step: u64,
     loss: f64,
+    #[serde(skip_serializing_if = "is_zero")]
+    aux_loss: f64,
     grad_norm: f64,
     learning_rate: f64,
     tokens: u64,
     supervised: u64,
     seconds: f64,
     tokens_per_second: f64,
+}
+
+/// Whether no layer has such a loss.
+fn is_zero(loss: &f64) -> bool {
+    *loss == 0.0
 }
 
 /// The open file of a run.
@@ -63,6 +70,7 @@ impl Metrics {
         let line = Line {
             step: report.step,
             loss: report.loss,
+            aux_loss: report.aux_loss,
             grad_norm: report.grad_norm,
             learning_rate: report.learning_rate,
             tokens: report.tokens,

@@ -2,6 +2,7 @@
 //! metrics as JSON lines, the manual.
 
 mod diff;
+mod forecast;
 mod html;
 mod json_schema;
 mod metrics;
@@ -10,21 +11,25 @@ mod plan;
 mod progress;
 mod quantity;
 mod reference;
+mod savings;
+mod sheet;
 mod style;
 mod summary;
 mod tune;
 mod why;
 
 pub use diff::diff_page;
-pub use html::html_page;
+pub use forecast::forecast_page;
+pub use html::{forecast_html, html_page};
 pub use json_schema::json_schema;
 pub use metrics::Metrics;
 pub use page::{explain_all, explain_area, explain_page};
-pub use plan::{headline, plan_page, savings_section};
+pub use plan::{headline, plan_page};
 pub use progress::Progress;
 pub use quantity::{bytes, count, duration, percent, seconds};
 pub use reference::reference;
+pub use savings::savings_section;
 pub use style::Style;
-pub use summary::summary;
+pub use summary::{forecast_summary, summary};
 pub use tune::{tune_json, tune_page};
 pub use why::why_page;

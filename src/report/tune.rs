@@ -2,7 +2,7 @@
 
 use super::quantity::{bytes, count};
 use super::style::Style;
-use crate::plan::estimate::{Bound, Engine};
+use crate::plan::estimate::Engine;
 use crate::plan::search::{FIELDS, Found, Ranked, reason};
 use crate::recipe::Recipe;
 use serde_json::{Value, json};
@@ -91,24 +91,13 @@ fn row(layout: &Ranked, found: &Found) -> [String; 8] {
         bytes(layout.held.peak),
         format!("{:.0}%", free * 100.0),
         values.join(" · "),
-        bound(layout.time.bound()).to_owned(),
+        layout.time.bound().word().to_owned(),
         why,
     ]
 }
 
 fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
-}
-
-fn bound(bound: Bound) -> &'static str {
-    match bound {
-        Bound::Compute => "compute",
-        Bound::Memory => "memory bandwidth",
-        Bound::Host => "host",
-        Bound::IntraNode => "links in a node",
-        Bound::InterNode => "links between nodes",
-        Bound::Bubble => "pipeline bubble",
-    }
 }
 
 /// The same as one JSON object; sizes in bytes, times in seconds.
@@ -118,7 +107,7 @@ pub fn tune_json(recipe: &Recipe, profile: Option<&str>, found: &Found) -> Value
         "recipe": recipe.name,
         "profile": profile,
         "devices": recipe.cluster.devices(),
-        "engine": match found.options.engine { Engine::Native => "native", _ => "mindspeed" },
+        "engine": found.options.engine.word(),
         "memory": found.memory,
         "headroom": found.options.headroom,
         "budget": found.budget,
@@ -149,7 +138,7 @@ fn layout_json(layout: &Ranked, found: &Found) -> Value {
         "exposed_seconds": layout.time.exposed,
         "peak": layout.held.peak,
         "peak_is_exact": found.options.engine == Engine::Native,
-        "bound": bound(layout.time.bound()),
+        "bound": layout.time.bound().word(),
         "reason": reason(layout, &found.own),
     })
 }

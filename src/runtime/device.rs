@@ -23,6 +23,8 @@ pub struct Scalars {
     pub loss: f64,
     /// Squared gradient norm, likewise.
     pub norm_squared: f64,
+    /// Sum of the losses that even out the load of experts, likewise.
+    pub aux_loss: f64,
 }
 
 impl Scalars {
@@ -48,6 +50,15 @@ pub trait Device {
 
     /// Copies numbers out of a persistent buffer.
     fn read(&self, view: View) -> Vec<f32>;
+
+    /// The first element of a view that is infinite or no number; none among whole numbers.
+    fn not_finite(&self, view: View) -> Option<u64>;
+
+    /// The least of the numbers that the ranks give.
+    ///
+    /// # Errors
+    /// As [`Device::run`].
+    fn least(&mut self, number: u64) -> Result<u64, Diagnostic>;
 
     /// Bytes the device has set aside, and the most it has ever used of them.
     fn memory(&self) -> (u64, u64);

@@ -34,6 +34,8 @@ pub struct StepReport {
     pub step: u64,
     /// Mean over the supervised tokens of all ranks, in nats.
     pub loss: f64,
+    /// What evens out the load of experts, all layers together: beside `loss`, not in it.
+    pub aux_loss: f64,
     /// Global norm before clipping.
     pub grad_norm: f64,
     pub learning_rate: f64,

@@ -4,6 +4,7 @@
 //! scratch, a folder of weights. Output: a report for every step, trained parameters, and the peak of memory that was
 //! really used. Everything a rank needs is allocated before the first step; a step allocates nothing.
 
+mod blame;
 mod cpu;
 mod device;
 mod fill;

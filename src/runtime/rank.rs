@@ -12,9 +12,9 @@ use std::time::Instant;
 
 /// A rank with its device and the sequences of the step it is in.
 pub struct Rank {
-    plan: Arc<Plan>,
+    pub(super) plan: Arc<Plan>,
     number: u64,
-    device: Box<dyn Device>,
+    pub(super) device: Box<dyn Device>,
     /// All micro batches of a step, one behind the other.
     batch: Vec<Arc<Sequence>>,
 }
@@ -48,27 +48,18 @@ impl Rank {
         let plan = Arc::clone(&self.plan);
         let started = Instant::now();
         self.fetch(step, feed)?;
-        let supervised = self.batch.iter().flat_map(|s| &s.labels).filter(|label| **label >= 0).count();
-        let mut scalars = Scalars {
-            step,
-            learning_rate: learning_rate(&plan.train, step),
-            clip: plan.train.clip,
-            supervised: supervised as f64,
-            stop: f64::from(u8::from(stop)),
-            ..Scalars::default()
-        };
+        let mut scalars = self.scalars(step, stop);
         self.walk(plan.program.begin.clone(), &mut scalars)?;
-        let micro_batch = plan.train.micro_batch as usize;
         for micro in 0..plan.program.accumulation {
             scalars.micro = micro;
-            let first = micro as usize * micro_batch;
-            self.device.load(&self.batch[first..first + micro_batch]);
+            self.load(micro);
             self.walk(plan.program.micro.clone(), &mut scalars)?;
         }
         self.update(&plan, &mut scalars)?;
         Ok(StepReport {
             step,
             loss: scalars.loss / scalars.supervised.max(1.0),
+            aux_loss: scalars.aux_loss,
             grad_norm: scalars.norm_squared.sqrt(),
             learning_rate: scalars.learning_rate,
             tokens: plan.train.global_batch * plan.data.sequence,
@@ -78,6 +69,27 @@ impl Rank {
         })
     }
 
+    /// The numbers that a step on the present batch begins with.
+    pub(super) fn scalars(&self, step: u64, stop: bool) -> Scalars {
+        let train = &self.plan.train;
+        let supervised = self.batch.iter().flat_map(|s| &s.labels).filter(|label| **label >= 0).count();
+        Scalars {
+            step,
+            learning_rate: learning_rate(train, step),
+            clip: train.clip,
+            supervised: supervised as f64,
+            stop: f64::from(u8::from(stop)),
+            ..Scalars::default()
+        }
+    }
+
+    /// Gives the device the sequences of a micro batch.
+    pub(super) fn load(&mut self, micro: u64) {
+        let size = self.plan.train.micro_batch as usize;
+        let first = micro as usize * size;
+        self.device.load(&self.batch[first..first + size]);
+    }
+
     /// Runs the program once over one micro batch, without an update.
     ///
     /// # Errors
@@ -85,7 +97,7 @@ impl Rank {
     pub fn forward(&mut self, feed: &dyn Feed) -> Result<(), Diagnostic> {
         let plan = Arc::clone(&self.plan);
         self.fetch(1, feed)?;
-        self.device.load(&self.batch[..plan.train.micro_batch as usize]);
+        self.load(0);
         let mut scalars = Scalars { step: 1, ..Scalars::default() };
         self.walk(plan.program.micro.clone(), &mut scalars)
     }
@@ -109,22 +121,27 @@ impl Rank {
             self.device.run(op, scalars)?;
             let reduced = matches!(op, crate::plan::Op::ReduceMetrics {});
             if reduced && !(scalars.loss.is_finite() && scalars.norm_squared.is_finite()) {
-                return Err(not_finite(scalars));
+                return Err(self.not_finite(scalars));
             }
         }
         Ok(())
     }
 
-    fn walk(&mut self, range: Range<usize>, scalars: &mut Scalars) -> Result<(), Diagnostic> {
+    /// Every rank names the same culprit.
+    fn not_finite(&mut self, scalars: &Scalars) -> Diagnostic {
+        let loss = scalars.loss / scalars.supervised.max(1.0);
+        let norm = scalars.norm_squared.sqrt();
+        let message = format!("step {}: loss {loss}, gradient norm {norm}", scalars.step);
+        let (what, help) = match self.blame(scalars.step) {
+            Err(problem) => return problem,
+            Ok(Some(culprit)) => culprit.describe(),
+            Ok(None) => ("every number of it is finite, their sum is not".into(), "lower the learning rate"),
+        };
+        Diagnostic::error("step::runtime::not_finite", format!("{message}: {what}")).help(help)
+    }
+
+    pub(super) fn walk(&mut self, range: Range<usize>, scalars: &mut Scalars) -> Result<(), Diagnostic> {
         let plan = Arc::clone(&self.plan);
         plan.program.instrs[range].iter().try_for_each(|op| self.device.run(op, scalars))
     }
-}
-
-fn not_finite(scalars: &Scalars) -> Diagnostic {
-    let loss = scalars.loss / scalars.supervised.max(1.0);
-    let norm = scalars.norm_squared.sqrt();
-    let message = format!("step {}: loss {loss}, gradient norm {norm}", scalars.step);
-    Diagnostic::error("step::runtime::not_finite", message)
-        .help("the step was not applied; lower the learning rate, lengthen the warm-up or set `clip`")
 }

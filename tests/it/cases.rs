@@ -162,12 +162,6 @@ fn the_cpu_engine_refuses_what_it_does_not_run() {
         ("parallel.cp", &["parallel.cp=2", "parallel.cp_kind=ring", "cluster.devices=2"][..]),
         ("parallel.pp", &["parallel.pp=2", "cluster.devices=2", "train.global_batch=8"]),
         ("parallel.tp", &["parallel.tp=2", "cluster.devices=2", "model.full.kv_heads=2"]),
-        ("parallel.recompute", &["parallel.recompute=selective"]),
-        ("parallel.reshard_after_forward", &["parallel.reshard_after_forward=false", "cluster.devices=2"]),
-        ("train.loss_chunk", &["train.loss_chunk=16"]),
-        ("router.groups", &["model.sparse.router.groups=2"]),
-        ("router.aux_loss", &["model.sparse.router.aux_loss=0.01"]),
-        ("router.bias_update", &["model.sparse.router.bias_update=0.001", "model.sparse.router.bias=true"]),
     ];
     let output = tempfile::tempdir().unwrap();
     let metrics = output.path().join("run");

@@ -162,3 +162,45 @@ macro_rules! golden_tests {
 }
 
 golden_tests! { step35 qwen3_moe llama }
+
+fn relative_error(own: &[f32], exact: &[f32]) -> f64 {
+    let squares = |x: &mut dyn Iterator<Item = f32>| x.map(|x| f64::from(x).powi(2)).sum::<f64>();
+    let error = squares(&mut own.iter().zip(exact).map(|(a, b)| a - b));
+    (error / squares(&mut exact.iter().copied())).sqrt()
+}
+
+/// bf16 parameters and activations, f32 masters and reduction: as near to f32 as PyTorch's bf16 is, and the same course.
+#[test]
+fn half_precision() {
+    let golden = golden("llama");
+    let facts = std::fs::read_to_string(golden.folder.join("bf16.json")).unwrap();
+    let facts: Value = serde_json::from_str(&facts).unwrap();
+    let set = ["parallel.precision.params=bf16"];
+    let near = |what: &str, own: f64, theirs: f64| {
+        assert!((0.5 * theirs..1.3 * theirs).contains(&own), "{what}: error {own:.4}, PyTorch's {theirs:.4}");
+    };
+
+    let plan_forward = plan(&golden.recipe, None, &set, Task::Forward);
+    let feed = Fixed(golden.sequences());
+    let logits = forward(plan_forward, &feed, Some(&golden.weights)).unwrap().remove(0);
+    let exact = &golden.tensors("logits.safetensors")["logits"].1;
+    near("logits", relative_error(&logits, exact), facts["logits_error"].as_f64().unwrap());
+
+    let trained = train(&plan(&golden.recipe, None, &set, Task::Train), &feed, Some(&golden.weights), 2);
+    let exact = golden.tensors("grads.safetensors");
+    for (tensor, theirs) in facts["gradient_error"].as_object().unwrap() {
+        let own = relative_error(&trained.gradients[tensor].1, &exact[tensor].1);
+        near(tensor, own, theirs.as_f64().unwrap());
+    }
+    let course = facts["losses"].as_array().unwrap().iter().zip(facts["norms"].as_array().unwrap());
+    for (report, (loss, norm)) in trained.reports.iter().zip(course) {
+        let (loss, norm) = (loss.as_f64().unwrap(), norm.as_f64().unwrap());
+        let step = report.step;
+        assert!((report.loss / loss - 1.0).abs() < 2e-3, "step {step}: loss {} for {loss}", report.loss);
+        assert!(
+            (report.grad_norm / norm - 1.0).abs() < 2e-2,
+            "step {step}: norm {} for {norm}",
+            report.grad_norm
+        );
+    }
+}

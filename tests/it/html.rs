@@ -54,13 +54,22 @@ fn a_page_is_small_and_needs_nothing_else() {
     }
 }
 
+/// Compiled plans, and estimates of another engine and of a layout that is not run.
+const RECIPES: [&[&str]; 5] = [
+    &[FLAGSHIP],
+    &[FLAGSHIP, "--profile", "laptop"],
+    &["examples/llama.step"],
+    &[FLAGSHIP, "--engine", "mindspeed"],
+    &[FLAGSHIP, "--set", "parallel.tp=2", "--set", "parallel.fsdp=96", "--set", "train.global_batch=96"],
+];
+
 #[test]
 fn a_browser_draws_the_numbers_of_the_json() {
     if !Path::new(CHROMIUM).exists() {
         eprintln!("skipped: {CHROMIUM} is not installed");
         return;
     }
-    for recipe in [&[FLAGSHIP][..], &[FLAGSHIP, "--profile", "laptop"], &["examples/llama.step"]] {
+    for recipe in RECIPES {
         let folder = TempDir::new().unwrap();
         let (dom, said) = render(&folder, &page(&folder, recipe));
         assert!(!said.contains(":CONSOLE"), "{said}");
@@ -85,6 +94,21 @@ fn a_browser_draws_the_numbers_of_the_json() {
         }
         for (word, seconds) in json["time"]["spent"].as_object().unwrap() {
             assert_eq!(shown(&dom, &format!("data-name=\"{word}\"")), seconds.as_f64().unwrap(), "{word}");
+        }
+        for row in json["saved_by"].as_array().unwrap() {
+            let name = format!("{} {}", row["by"].as_str().unwrap(), row["of"].as_str().unwrap());
+            assert_eq!(shown(&dom, &format!("data-saved=\"{name}\"")), row["from"].as_f64().unwrap());
+            assert_eq!(shown(&dom, &format!("data-saved-to=\"{name}\"")), row["to"].as_f64().unwrap());
+        }
+        let estimated = json["basis"] == "estimate";
+        assert_eq!(estimated, !dom.contains("id=\"canvas\""), "only a program has a Gantt chart");
+        if estimated {
+            for moment in json["memory"]["moments"].as_array().unwrap() {
+                let mark = format!("data-moment=\"{}\"", moment["moment"].as_str().unwrap());
+                assert_eq!(shown(&dom, &mark), moment["bytes"].as_f64().unwrap());
+            }
+            assert!(dom.contains("published measurements"));
+            continue;
         }
         let tensors = json["parameters"]["tensors"].as_u64().unwrap();
         assert!(tensors > 0 && dom.contains(" parameters in "), "ranks are shown");

@@ -3,7 +3,7 @@
 use crate::support::{Fixed, Trained, difference, plan, sequence, train};
 use std::sync::Arc;
 use stepc::data::Sequence;
-use stepc::plan::Task;
+use stepc::plan::{Category, Op, Rows, Task};
 use stepc::recipe::Weights;
 use stepc::weights::Folder;
 
@@ -105,6 +105,26 @@ fn recomputation() {
 }
 
 #[test]
+fn selective_recomputation() {
+    for (recipe, set) in [
+        (STEP35, &["train.micro_batch=2"][..]),
+        (STEP35, &["train.micro_batch=1", "cluster.devices=2", "parallel.ep=2"]),
+        ("tests/golden/llama.step", &["model.weights=scratch", "train.micro_batch=2"]),
+    ] {
+        let [none, selective, full] = ["none", "selective", "full"].map(|kept| {
+            let recompute = format!("parallel.recompute={kept}");
+            let set = [set, &[recompute.as_str()]].concat();
+            (run(recipe, &set, 2), plan(recipe, None, &set, Task::Train).memory.peak)
+        });
+        for (name, (_, values)) in &none.0.parameters {
+            assert_eq!(difference(&selective.0.parameters[name].1, values).0, 0.0, "{recipe}: {name}");
+        }
+        let peaks = [full.1, selective.1, none.1];
+        assert!(peaks.is_sorted_by(|a, b| a < b), "{recipe}: peaks of full, selective, none: {peaks:?}");
+    }
+}
+
+#[test]
 fn tied_embeddings() {
     let tie = "model.tie_embeddings=true";
     let reference = run("tests/golden/llama.step", &[tie, "model.weights=scratch", "train.micro_batch=2"], 1);
@@ -124,5 +144,63 @@ fn threads_give_the_same_bits() {
     let two = run(STEP35, &["train.micro_batch=4"], 2);
     for (name, (_, values)) in &one.parameters {
         assert!(difference(&two.parameters[name].1, values).0 < 1e-6, "{name}");
+    }
+}
+
+#[test]
+fn chunks_of_the_loss() {
+    let reference = run(STEP35, &["train.micro_batch=2"], 1);
+    for rows in ["train.loss_chunk=7", "train.loss_chunk=96"] {
+        same(&reference, &run(STEP35, &["train.micro_batch=2", rows], 1), rows);
+    }
+    let logits = |set: &[&str]| {
+        let plan = plan(STEP35, None, &[&["train.micro_batch=2"], set].concat(), Task::Train);
+        let rows = plan.program.buffers.iter().filter(|b| b.category == Category::Logits).map(|b| b.rows);
+        (rows.collect::<Vec<_>>(), plan.memory.peak)
+    };
+    let (whole, peak) = logits(&[]);
+    let (chunks, lower) = logits(&["train.loss_chunk=24"]);
+    assert_eq!((whole, chunks), (vec![Rows::Fixed(96)], vec![Rows::Fixed(24); 4]));
+    assert!(lower <= peak, "{lower} bytes in chunks, {peak} without");
+}
+
+#[test]
+fn gathered_until_the_backward_pass() {
+    let two = ["train.micro_batch=1", "cluster.devices=2", "parallel.ep=1", "parallel.prefetch=1"];
+    let stays = [&two[..], &["parallel.reshard_after_forward=false"]].concat();
+    same(&run(STEP35, &two, 2), &run(STEP35, &stays, 2), "reshard_after_forward = false");
+    let of = |set: &[&str]| {
+        let plan = plan(STEP35, None, set, Task::Train);
+        let units = plan.placement.units.len();
+        let gathers = plan.program.instrs.iter().filter(|op| matches!(op, Op::Gather { .. })).count();
+        let sent: u64 = plan.traffic.sent.iter().filter(|((op, _), _)| op == "Gather").map(|(_, n)| n).sum();
+        (units, gathers, sent, plan.memory.peak)
+    };
+    let ((units, again, sent, peak), (_, once, less, more)) = (of(&two), of(&stays));
+    assert_eq!(once, units, "every unit is gathered once");
+    assert!(again > once && less < sent && more > peak, "{again} gathers, {sent} bytes; {once}, {less}");
+}
+
+/// In half precision the order of sums shows, but in the last bits only.
+#[test]
+fn half_precision() {
+    let half = ["parallel.precision.params=bf16", "train.micro_batch=1"];
+    let reference = run(STEP35, &half, 1);
+    let two = ["cluster.devices=2", "parallel.fsdp=2"];
+    for set in [
+        &["parallel.recompute=full"][..],
+        &two,
+        &[&two[..], &["parallel.ep=2", "parallel.ep_fsdp=1"]].concat(),
+    ] {
+        let other = run(STEP35, &[&half, set].concat(), 2);
+        for (a, b) in reference.reports.iter().zip(&other.reports) {
+            assert!((a.loss / b.loss - 1.0).abs() < 3e-3, "{set:?}: loss {} and {}", a.loss, b.loss);
+            assert!(
+                (a.grad_norm / b.grad_norm - 1.0).abs() < 2e-2,
+                "{set:?}: {} and {}",
+                a.grad_norm,
+                b.grad_norm
+            );
+        }
     }
 }

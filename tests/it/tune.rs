@@ -5,8 +5,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use stepc::model::Model;
-use stepc::plan::estimate::Engine;
-use stepc::plan::search::{Candidate, Options, Question, Skeletons, Space, search};
+use stepc::plan::estimate::{Engine, Question};
+use stepc::plan::search::{Candidate, Options, Skeletons, Space, search};
 use stepc::plan::{Task, compile};
 use tempfile::TempDir;
 
@@ -125,7 +125,7 @@ fn brute_force_finds_no_better_one() {
         assert!(legal.len() > 100, "{}", legal.len());
         let fits =
             |c: &&Candidate| compile(&c.applied(&recipe), None, Task::Train).memory.peak <= found.budget;
-        let best = legal.iter().filter(fits).map(|c| question.time(c).step).fold(f64::INFINITY, f64::min);
+        let best = legal.iter().filter(fits).map(|c| c.time(&question).step).fold(f64::INFINITY, f64::min);
         assert_eq!(found.best[0].time.step, best, "{headroom}");
     }
 }

@@ -128,6 +128,7 @@ pages! {
 
     "compiled plans"
     plan {
+        estimated
         few_rows
         invalid
         memory
@@ -135,11 +136,6 @@ pages! {
         small_shards
         unreadable
         unwritable
-    }
-
-    "element types"
-    precision {
-        cpu
     }
 
     "blocks, items, profiles and files"

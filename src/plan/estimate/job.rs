@@ -25,6 +25,8 @@ pub struct Job {
     pub reshard: bool,
     /// Gradients are reduced with the last micro-batch only and held unsharded until then.
     pub reduce_last: bool,
+    /// Units gathered ahead of their use.
+    pub prefetch: u64,
     /// Tokens of the busiest expert group over those of the average one.
     pub imbalance: f64,
 }
@@ -40,6 +42,32 @@ pub enum Engine {
     TorchtitanFsdp2,
     /// Megatron-Core and MindSpeed-LLM on it: ZeRO-1 instead of sharded parameters.
     Megatron,
+}
+
+impl Engine {
+    /// All of them.
+    pub const ALL: [Engine; 4] =
+        [Engine::Native, Engine::MindspeedFsdp2, Engine::TorchtitanFsdp2, Engine::Megatron];
+
+    /// The word for it on the command line and in data.
+    pub fn word(self) -> &'static str {
+        match self {
+            Engine::Native => "native",
+            Engine::MindspeedFsdp2 => "mindspeed",
+            Engine::TorchtitanFsdp2 => "torchtitan",
+            Engine::Megatron => "megatron",
+        }
+    }
+
+    /// Its name in a sentence.
+    pub fn title(self) -> &'static str {
+        match self {
+            Engine::Native => "the native engine",
+            Engine::MindspeedFsdp2 => "MindSpeed-LLM FSDP2",
+            Engine::TorchtitanFsdp2 => "torchtitan FSDP2",
+            Engine::Megatron => "Megatron-Core",
+        }
+    }
 }
 
 /// Sizes of the parallel axes. Devices = `replicate` × `fsdp` × `tp` × `pp`.
@@ -59,6 +87,8 @@ pub struct Layout {
     pub cp: u64,
     /// Pipeline stages.
     pub pp: u64,
+    /// How attention sees a sequence that `cp` has split.
+    pub context: Context,
     /// Chunks of layers a stage holds (interleaved schedule).
     pub chunks: u64,
     /// Layers of the last stage where the split is not even.
@@ -67,6 +97,8 @@ pub struct Layout {
     pub sequence_parallel: bool,
     /// Tensor parallel ranks share the vocabulary of the logits, not only of the head.
     pub loss_parallel: bool,
+    /// Tensor parallel ranks never split an expert; the ranks of `ep` and `ep_fsdp` are all of a stage's.
+    pub whole_experts: bool,
 }
 
 impl Layout {
@@ -79,6 +111,16 @@ impl Layout {
     pub fn data(&self) -> u64 {
         (self.replicate * self.fsdp / self.cp).max(1)
     }
+}
+
+/// How attention sees a sequence that is split over ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Context {
+    /// Keys and values go round from rank to rank (Liu et al. 2023, Ring Attention, arXiv:2310.01889).
+    Ring,
+    /// Heads are exchanged for positions, once before attention and once behind it (Jacobs et al. 2023, DeepSpeed Ulysses,
+    /// arXiv:2309.14509).
+    Ulysses,
 }
 
 /// What the forward pass keeps for the backward pass.
@@ -118,8 +160,9 @@ pub enum Optimizer {
     PerTensor,
     /// Element-wise kernels over lists of all tensors: temporaries as large as a moment.
     Foreach,
-    /// Momentum with an orthogonalised update for matrices.
-    Muon,
+    /// Momentum with an update that so many Newton–Schulz iterations orthogonalise, for the matrices inside layers;
+    /// AdamW for the rest.
+    Muon { iterations: u64 },
 }
 
 /// Bytes of an element.
@@ -153,6 +196,8 @@ impl Precision {
 pub struct Offload {
     /// The moments, and a master copy.
     pub optimizer: bool,
+    /// The shards of parameters and of their gradients.
+    pub params: bool,
     /// Whatever a layer keeps.
     pub activations: bool,
 }

@@ -1,7 +1,7 @@
 //! What autograd keeps of one layer for one token of a rank, and what its backward pass needs beside it.
 
 use super::coefficients as c;
-use super::job::{Engine, Job, Recompute};
+use super::job::{Context, Engine, Job, Recompute};
 use super::shape::{FfnShape, LayerShape};
 use super::stage::expert_tp;
 
@@ -16,6 +16,8 @@ pub(super) struct Kept {
     pub dispatch: f64,
     /// Of `backward`: such rows, and their gradients.
     pub dispatch_again: f64,
+    /// While the layer's backward pass runs: what ranks that share a sequence send each other.
+    pub exchanged: f64,
 }
 
 /// Channels of one token, by how they are split.
@@ -50,15 +52,22 @@ fn widths(layer: &LayerShape, hidden: f64, job: &Job) -> Widths {
     let (inner, rows, routed_inner, router) = match layer.ffn {
         FfnShape::Dense { inner } => (inner, 0.0, 0.0, 0.0),
         FfnShape::Moe { experts, top_k, inner, shared } => {
-            let split = if layout.ep > 1 { expert_tp(layout) } else { tp };
+            let split = expert_tp(layout);
             let spread = if layout.sequence_parallel && split == 1.0 { tp } else { 1.0 };
             (shared, top_k * job.imbalance / spread, inner / split, experts)
         }
     };
+    let exchanged = match layout.context {
+        Context::Ulysses if layout.cp > 1 => {
+            // The result of attention by heads and again by positions; keys and values repeated to the ranks.
+            (a.out + 2.0 * (a.spread_key(layout.cp * layout.tp) - a.key)) / tp
+        }
+        _ => 0.0,
+    };
     Widths {
         stream,
         normed,
-        attention: (a.query + key + value + a.out) / tp + latents,
+        attention: (a.query + key + value + a.out) / tp + latents + exchanged,
         every_other: (a.query + a.value) / tp,
         out: a.out / tp,
         inner: inner / tp,
@@ -96,7 +105,20 @@ pub(super) fn kept(layer: &LayerShape, hidden: f64, job: &Job) -> Kept {
     let gradients = (3.0 * w.inner + 2.0 * w.normed + w.rows * (hidden + 3.0 * w.routed_inner)) * size;
     let backward = (all - forward).max(0.0) + gradients;
     let dispatch_again = dispatch - sent + w.rows * hidden * size;
-    Kept { forward, backward, dispatch: sent, dispatch_again }
+    let exchanged = travelling(layer, job) * size;
+    Kept { forward, backward, dispatch: sent, dispatch_again, exchanged }
+}
+
+/// Channels a token in the buffers between ranks that share a sequence: of a ring, the keys and values that arrive and
+/// those that leave, and their gradients; of Ulysses, queries, keys and values as they are sent.
+fn travelling(layer: &LayerShape, job: &Job) -> f64 {
+    let (a, layout) = (&layer.attention, &job.layout);
+    let tp = layout.tp as f64;
+    match layout.context {
+        _ if layout.cp == 1 => 0.0,
+        Context::Ring => 4.0 * (a.key + a.value) / tp,
+        Context::Ulysses => (a.query + 2.0 * a.spread_key(layout.cp * layout.tp)) / tp,
+    }
 }
 
 /// Bytes a token of a layer whose input alone is kept.

@@ -6,6 +6,7 @@ use super::kept::{Kept, input_only, kept};
 use super::machine::Machine;
 use super::shape::{LayerShape, Shape};
 use super::stage::{Stage, layers_of, stage};
+use crate::plan::memory::Category;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a device at one moment, by what they are for.
@@ -34,20 +35,19 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Names and values, in the order in which they are shown.
-    pub fn categories(&self) -> [(&'static str, f64); 11] {
+    /// The same as a plan shows it.
+    pub fn categories(&self) -> [(Category, f64); 10] {
         [
-            ("parameters", self.parameters),
-            ("master copy", self.master),
-            ("gradients", self.gradients),
-            ("optimizer", self.optimizer),
-            ("optimizer temporaries", self.temporaries),
-            ("gathered units", self.gathered),
-            ("activations", self.activations),
-            ("working set of a layer", self.working),
-            ("logits and loss", self.logits),
-            ("expert dispatch", self.dispatch),
-            ("communication buffers", self.buffers),
+            (Category::Parameters, self.parameters),
+            (Category::Master, self.master),
+            (Category::Gradients, self.gradients),
+            (Category::Optimizer, self.optimizer),
+            (Category::Gathered, self.gathered),
+            (Category::Activations, self.activations),
+            (Category::Dispatch, self.dispatch),
+            (Category::Logits, self.logits),
+            (Category::Buffers, self.buffers),
+            (Category::Workspace, self.temporaries + self.working),
         ]
     }
 
@@ -79,6 +79,16 @@ impl Moment {
     /// All of them, in order.
     pub const ALL: [Moment; 4] =
         [Moment::Loss, Moment::BackwardBegin, Moment::BackwardEnd, Moment::Optimizer];
+
+    /// When it is, in a sentence.
+    pub fn word(self) -> &'static str {
+        match self {
+            Moment::Loss => "the loss",
+            Moment::BackwardBegin => "the beginning of the backward pass",
+            Moment::BackwardEnd => "the end of the backward pass",
+            Moment::Optimizer => "the update of the optimizer",
+        }
+    }
 }
 
 /// Memory of the fullest device.
@@ -94,6 +104,8 @@ pub struct Memory {
     pub communicators: f64,
     /// The stage of the fullest device.
     pub stage: u64,
+    /// Elements of parameters that it holds between steps.
+    pub held: f64,
 }
 
 impl Memory {
@@ -141,10 +153,21 @@ impl Memory {
         self.reserved() + self.communicators
     }
 
+    /// All that a device must have at the moment of `bytes`, by category: they add up to [`Memory::needed`] at the peak.
+    pub fn categories(&self, bytes: &Bytes) -> Vec<(Category, f64)> {
+        let mut all = bytes.categories().to_vec();
+        all.push((Category::Slack, self.fragments));
+        if let Some((_, buffers)) = all.iter_mut().find(|(category, _)| *category == Category::Buffers) {
+            *buffers += self.communicators;
+        }
+        all.retain(|(_, bytes)| *bytes > 0.0);
+        all
+    }
+
     /// The largest category at the peak.
-    pub fn dominating(&self) -> (&'static str, f64) {
+    pub fn dominating(&self) -> (Category, f64) {
         let categories = self.peak().1.categories();
-        categories.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("parameters", 0.0))
+        categories.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Category::Parameters, 0.0))
     }
 
     /// The peak of the first step, whose forward and backward pass run before the optimizer has made its moments.
@@ -193,13 +216,15 @@ fn stage_memory(shape: &Shape, job: &Job, index: u64) -> Memory {
     let loss = Bytes { logits, ..base };
     let again = layers.dispatch_again * tokens;
     let working = layers.working * tokens - again;
-    let begin = Bytes { working, dispatch: dispatch + again, gathered: units.backward, ..base };
+    let buffers = units.buffers + layers.exchanged * tokens;
+    let begin = Bytes { working, dispatch: dispatch + again, gathered: units.backward, buffers, ..base };
     let end = Bytes {
         activations: layers.input * tokens,
         dispatch: again,
         working,
         gradients: held.gradients,
         gathered: units.backward,
+        buffers,
         ..base
     };
     let optimizer = Bytes {
@@ -211,8 +236,14 @@ fn stage_memory(shape: &Shape, job: &Job, index: u64) -> Memory {
         ..Bytes::default()
     };
     let moments = [loss, begin, end, optimizer];
-    let alone =
-        Memory { moments, fragments: 0.0, idle: 0.0, communicators: communicators(job), stage: index };
+    let alone = Memory {
+        moments,
+        fragments: 0.0,
+        idle: 0.0,
+        communicators: communicators(job),
+        stage: index,
+        held: held.elements,
+    };
     with_allocator(alone, job, &held, &units)
 }
 
@@ -225,7 +256,10 @@ fn with_allocator(memory: Memory, job: &Job, held: &Held, units: &Units) -> Memo
     if job.engine == Engine::Native {
         return memory;
     }
-    let of = |m: &Bytes| m.temporaries + m.gathered + m.activations + m.working + m.logits + m.dispatch;
+    let of = |m: &Bytes| {
+        let exchanged = (m.buffers - units.buffers).max(0.0);
+        m.temporaries + m.gathered + m.activations + m.working + m.logits + m.dispatch + exchanged
+    };
     let compute = memory.moments.iter().map(of).fold(0.0, f64::max);
     let [loss, _, end, _] = &memory.moments;
     let apart = match job.recompute {
@@ -247,6 +281,7 @@ fn with_allocator(memory: Memory, job: &Job, held: &Held, units: &Units) -> Memo
 
 /// What a device holds of the model between steps, and of gradients.
 struct Held {
+    elements: f64,
     parameters: f64,
     master: f64,
     moments: f64,
@@ -263,21 +298,28 @@ fn held(job: &Job, stage: &Stage) -> Held {
     let p = &job.precision;
     let [dense, experts] = stage.shards(&job.layout);
     let (whole, shard) = (stage.dense + stage.experts, dense + experts);
+    // Muon keeps one moment of each matrix.
     let moments = match job.optimizer {
-        Optimizer::Muon => 1.0,
-        _ => 2.0,
+        Optimizer::Muon { .. } => 2.0 * shard - stage.muon_shards(&job.layout).iter().sum::<f64>(),
+        _ => 2.0 * shard,
     };
-    let on_device = if job.offload.optimizer { 0.0 } else { 1.0 };
+    let here = |offloaded: bool| if offloaded { 0.0 } else { 1.0 };
+    let (on_device, params) = (here(job.offload.optimizer), here(job.offload.params));
     let temporaries = match job.optimizer {
         Optimizer::Fused => 0.0,
         // Element-wise kernels work on one tensor's part of the shard at a time.
         Optimizer::PerTensor => p.moment * stage.tensor.min(shard),
         Optimizer::Foreach => p.moment * shard,
         // The update and the products of Newton–Schulz, in bf16, of the largest matrix.
-        Optimizer::Muon => 2.0 * 4.0 * stage.tensor,
+        Optimizer::Muon { .. } => 2.0 * 4.0 * stage.matrix,
     };
     let megatron = job.engine == Engine::Megatron;
-    let sharded = if megatron { p.reduce * whole } else { p.stored * shard };
+    let sharded = match job.engine {
+        Engine::Megatron => p.reduce * whole,
+        Engine::Native => p.reduce * shard * params,
+        // FSDP2 turns what it has reduced into the type of the parameter.
+        _ => p.stored * shard * params,
+    };
     let unsharded = job.reduce_last && job.accumulate > 1 && (job.layout.fsdp > 1 || job.layout.tp > 1);
     let early = match () {
         () if megatron => sharded,
@@ -285,10 +327,12 @@ fn held(job: &Job, stage: &Stage) -> Held {
         () if job.accumulate > 1 => sharded,
         () => 0.0,
     };
+    let elements = if megatron { whole } else { shard };
     Held {
-        parameters: p.stored * if megatron { whole } else { shard },
+        elements,
+        parameters: p.stored * params * elements,
         master: p.master * shard * on_device,
-        moments: moments * p.moment * shard * on_device,
+        moments: p.moment * moments * on_device,
         early_gradients: early,
         gradients: if unsharded && !megatron { early.max(sharded) } else { sharded },
         sharded_gradients: sharded,
@@ -314,31 +358,34 @@ fn units(shape: &Shape, job: &Job, stage: &Stage) -> Units {
     let layer = if whole { stage.unit.dense } else { stage.unit.all() };
     let largest = if stage.first || stage.last { layer.max(table) } else { layer };
     let ends = if stage.last { table } else { 0.0 };
+    let ahead = (job.prefetch as f64).min(stage.layers);
     if !job.reshard {
         let all = (stage.dense + stage.experts) * p.compute;
         return Units { forward: all, backward: all + layer * p.compute, buffers: largest * p.compute };
     }
     Units {
-        // The head and the layer before it, which the backward pass needs first.
-        forward: (ends + layer) * p.compute,
-        // A layer, the one prefetched, and the gradient of one.
-        backward: 3.0 * layer * p.compute,
+        // The head and what is gathered ahead: the layers before it, which the backward pass needs first.
+        forward: (ends + ahead * layer) * p.compute,
+        // A layer, those prefetched, and the gradient of one.
+        backward: (2.0 + ahead) * layer * p.compute,
         // The flat result of an all-gather, and the flat input of a reduce-scatter.
         buffers: largest * p.compute + layer * p.reduce,
     }
 }
 
 /// Sums over the layers of a stage, and the largest of one layer, in bytes a token.
+#[derive(Default)]
 struct LayerBytes {
     kept: Kept,
     working: f64,
     /// Of `working`: tokens on their way to experts and back.
     dispatch_again: f64,
+    exchanged: f64,
     input: f64,
 }
 
 fn layer_bytes(shape: &Shape, job: &Job, index: u64, stage: &Stage) -> LayerBytes {
-    let mut sum = LayerBytes { kept: Kept::default(), working: 0.0, dispatch_again: 0.0, input: 0.0 };
+    let mut sum = LayerBytes::default();
     let input = input_only(shape.hidden, job);
     let recomputed = match job.recompute {
         Recompute::Layers(n) => n as f64,
@@ -354,6 +401,7 @@ fn layer_bytes(shape: &Shape, job: &Job, index: u64, stage: &Stage) -> LayerByte
             let dispatched = if share == 1.0 { one.dispatch } else { 0.0 };
             (sum.working, sum.dispatch_again) = (working, one.dispatch_again + dispatched);
         }
+        sum.exchanged = sum.exchanged.max(one.exchanged);
         sum.input = input;
     };
     layers_of(shape, &job.layout, index).for_each(|run| add(&run.layer, run.count as f64));

@@ -15,6 +15,8 @@ mod kept;
 mod machine;
 mod memory;
 mod meta;
+mod muon;
+mod question;
 mod shape;
 mod stage;
 #[cfg(test)]
@@ -22,11 +24,15 @@ mod tests;
 mod time;
 mod traffic;
 
-pub use job::{CrossEntropy, Engine, Job, Layout, Loss, Offload, Optimizer, Precision, Recompute};
+pub use job::{Context, CrossEntropy, Engine, Job, Layout, Loss, Offload, Optimizer, Precision, Recompute};
 pub use machine::{LAUNCH_GPU, LAUNCH_NPU, Link, Machine, Reached};
 pub use memory::{Bytes, Memory, Moment};
+pub use question::Question;
 pub use shape::{AttentionShape, FfnShape, LayerShape, Run, Shape};
 pub use time::{Bound, Time};
+
+/// Published measurements that estimates are held against, in `docs/accuracy.md`.
+pub const MEASURED: usize = 116;
 
 /// What a job needs of the fullest device, and how long a step takes.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -85,6 +85,11 @@ impl AttentionShape {
         AttentionShape { heads, query: key, key, value: out, out, latent, gate: false, window: None }
     }
 
+    /// Channels of all key heads once every one of `ranks` has a head: heads that are too few are repeated.
+    pub fn spread_key(&self, ranks: u64) -> f64 {
+        self.key.max(ranks as f64 * self.query / self.heads)
+    }
+
     /// Parameters of the projections.
     pub fn params(&self, hidden: f64) -> f64 {
         let gate = if self.gate { hidden * self.heads } else { 0.0 };

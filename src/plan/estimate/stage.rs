@@ -1,6 +1,7 @@
 //! What one pipeline stage holds, for one device of it.
 
 use super::job::{Engine, Job, Layout};
+use super::muon::{Matrices, matrices};
 use super::shape::{LayerShape, Run, Shape};
 
 /// Parameters and layers of a stage.
@@ -12,8 +13,11 @@ pub(super) struct Stage {
     pub experts: f64,
     /// The largest unit that is gathered at once, of layers.
     pub unit: Unit,
-    /// The largest tensor.
+    /// The largest tensor, and the largest inside of layers.
     pub tensor: f64,
+    pub matrix: f64,
+    /// What Muon updates, if it does.
+    pub matrices: Matrices,
     /// Layers, multi-token prediction among them.
     pub layers: f64,
     pub first: bool,
@@ -36,9 +40,18 @@ impl Unit {
 impl Stage {
     /// Elements of a dense and an expert shard on a device.
     pub fn shards(&self, layout: &Layout) -> [f64; 2] {
-        let inside = if layout.ep > 1 { layout.ep_fsdp } else { layout.fsdp };
-        [self.dense / layout.fsdp as f64, self.experts / inside.max(1) as f64]
+        [self.dense / layout.fsdp as f64, self.experts / expert_shards(layout) as f64]
     }
+
+    /// Elements of what Muon updates, as [`Stage::shards`].
+    pub fn muon_shards(&self, layout: &Layout) -> [f64; 2] {
+        [self.matrices.dense / layout.fsdp as f64, self.matrices.experts / expert_shards(layout) as f64]
+    }
+}
+
+/// Ranks that shard the experts of one rank's group.
+pub(super) fn expert_shards(layout: &Layout) -> u64 {
+    if layout.ep > 1 || layout.whole_experts { layout.ep_fsdp.max(1) } else { layout.fsdp }
 }
 
 /// The layers of stage `index`, in runs: an even split, the remainder to the first stages.
@@ -70,17 +83,22 @@ fn part(count: u64, parts: u64, index: u64) -> (u64, u64) {
 
 /// Elements of a layer that a rank works with: dense over `tp`, experts over `ep`.
 ///
-/// Without expert parallelism a torchtitan-like engine and Megatron split every expert over `tp`.
 pub(super) fn unit_of(layer: &LayerShape, hidden: f64, layout: &Layout) -> Unit {
-    let split = if layout.ep > 1 { expert_tp(layout) } else { layout.tp as f64 };
     Unit {
         dense: layer.dense_params(hidden) / layout.tp as f64,
-        experts: layer.ffn.expert_params(hidden) / (layout.ep as f64 * split),
+        experts: layer.ffn.expert_params(hidden) / (layout.ep as f64 * expert_tp(layout)),
     }
 }
 
-/// Ranks that split each expert's matrices when experts are spread: what of `tp` the expert axes do not use.
+/// Ranks that split each expert's matrices: all of `tp` where experts are not spread, else what of it the expert axes do
+/// not use.
 pub(super) fn expert_tp(layout: &Layout) -> f64 {
+    if layout.whole_experts {
+        return 1.0;
+    }
+    if layout.ep == 1 {
+        return layout.tp as f64;
+    }
     let ranks = layout.replicate * layout.fsdp * layout.tp;
     if layout.ep * layout.ep_fsdp * layout.tp <= ranks { layout.tp as f64 } else { 1.0 }
 }
@@ -95,6 +113,7 @@ pub(super) fn stage(shape: &Shape, job: &Job, index: u64) -> Stage {
         stage.dense += unit.dense * count;
         stage.experts += unit.experts * count;
         stage.layers += count;
+        stage.matrices.add(&matrices(layer, h, layout), count);
         if unit.all() > stage.unit.all() {
             stage.unit = unit;
         }
@@ -110,6 +129,7 @@ pub(super) fn stage(shape: &Shape, job: &Job, index: u64) -> Stage {
     if last {
         shape.mtp.iter().for_each(|layer| add(layer, 1.0));
     }
+    stage.matrix = stage.tensor;
     let table = shape.vocab * h / tp;
     let mtp = shape.mtp.len() as f64;
     let mut tables = 0.0;

@@ -1,11 +1,11 @@
 //! The time of a step: a roofline for compute, the links for communication, and what of it overlaps.
 
 use super::coefficients as c;
-use super::job::{Engine, Job, Loss, Recompute};
+use super::job::{Engine, Job, Loss, Optimizer, Recompute};
 use super::kept::kept;
 use super::machine::Machine;
 use super::shape::{FfnShape, LayerShape, Shape};
-use super::stage::{Stage, expert_tp, layers_of, stage, unit_of};
+use super::stage::{Stage, expert_shards, expert_tp, layers_of, stage, unit_of};
 use super::traffic::{Traffic, traffic};
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,20 @@ pub enum Bound {
     Bubble,
 }
 
+impl Bound {
+    /// The word for it in plans.
+    pub fn word(self) -> &'static str {
+        match self {
+            Bound::Compute => "compute",
+            Bound::Memory => "device memory",
+            Bound::Host => "host",
+            Bound::IntraNode => "links in a node",
+            Bound::InterNode => "links between nodes",
+            Bound::Bubble => "pipeline bubble",
+        }
+    }
+}
+
 impl Time {
     /// A step of the slowest stage, which sets the pace, and what it waits for the others at both ends.
     pub fn of(shape: &Shape, job: &Job, machine: &Machine) -> Time {
@@ -87,15 +101,20 @@ impl Time {
 
     /// The largest part of the step.
     pub fn bound(&self) -> Bound {
+        let most = self.spent().into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        most.map_or(Bound::Compute, |part| part.0)
+    }
+
+    /// The step divided up by what it spends its time on, seconds.
+    pub fn spent(&self) -> [(Bound, f64); 5] {
         let link = if self.one_node { Bound::IntraNode } else { Bound::InterNode };
-        let parts = [
+        [
             (Bound::Compute, self.matmul),
             (Bound::Memory, self.memory + self.optimizer),
             (Bound::Host, self.launch + self.host_link),
             (link, self.exposed),
             (Bound::Bubble, self.bubble),
-        ];
-        parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(Bound::Compute, |part| part.0)
+        ]
     }
 }
 
@@ -139,7 +158,7 @@ impl Work {
 fn layer_work(layer: &LayerShape, hidden: f64, job: &Job, tokens: f64) -> Work {
     let l = &job.layout;
     let tp = l.tp as f64;
-    let split = if l.ep > 1 { expert_tp(l) } else { tp };
+    let split = expert_tp(l);
     let active = layer.ffn.active_params(hidden) * job.imbalance / tp;
     let a = &layer.attention;
     let reach = job.sequence as f64 / 2.0;
@@ -213,24 +232,50 @@ fn stage_time(shape: &Shape, job: &Job, machine: &Machine, index: u64) -> Pace {
 
 /// From one micro-batch of a stage to a step.
 fn finish(mut time: Time, job: &Job, machine: &Machine, stage: &Stage, links: &Traffic) -> Pace {
+    time.host_link += host_shards(job, stage, time.matmul + time.memory + time.launch);
     let compute = time.matmul + time.memory + time.launch + time.host_link;
-    let waited = links.tensor + links.experts + links.pipeline + (links.context - time.matmul / 3.0).max(0.0);
-    let exposed = waited + (links.gather - compute).max(0.0);
+    let waited = links.tensor
+        + links.heads
+        + links.experts
+        + links.pipeline
+        + (links.context - time.matmul / 3.0).max(0.0);
+    // With nothing gathered ahead of its use, only gradients travel beside compute.
+    let gathers = 2.0 * job.precision.compute;
+    let ahead = if job.prefetch > 0 { 1.0 } else { job.precision.reduce / (gathers + job.precision.reduce) };
+    let exposed = waited + links.gather * (1.0 - ahead) + (links.gather * ahead - compute).max(0.0);
     let micro_batches = job.accumulate as f64;
     for part in [&mut time.matmul, &mut time.memory, &mut time.launch, &mut time.host_link, &mut time.flops] {
         *part *= micro_batches;
     }
     time.exposed = exposed * micro_batches + links.update;
-    time.communication = (links.tensor + links.experts + links.pipeline + links.context + links.gather)
-        * micro_batches
-        + links.update;
-    let [dense, experts] = stage.shards(&job.layout);
+    let beside = links.tensor + links.heads + links.experts + links.pipeline + links.context + links.gather;
+    time.communication = beside * micro_batches + links.update;
+    let shard: f64 = stage.shards(&job.layout).iter().sum();
     let p = &job.precision;
     let state = 2.0 * (p.stored + p.master + 2.0 * p.moment) + 2.0 * p.reduce;
     let rate = if job.offload.optimizer { c::HOST_LINK } else { machine.bandwidth * machine.reached.memory };
-    time.optimizer = (dense + experts) * state / rate;
+    time.optimizer = shard * state / rate + orthogonalising(job, machine, stage);
     time.step = time.matmul + time.memory + time.launch + time.host_link + time.exposed + time.optimizer;
     Pace { time, micro_batch: compute + exposed }
+}
+
+/// Seconds of Muon's Newton–Schulz iterations: matrices are dealt out over the ranks that shard them.
+fn orthogonalising(job: &Job, machine: &Machine, stage: &Stage) -> f64 {
+    let Optimizer::Muon { iterations } = job.optimizer else { return 0.0 };
+    let m = &stage.matrices;
+    let dealt = m.dense_flops / job.layout.fsdp as f64 + m.expert_flops / expert_shards(&job.layout) as f64;
+    iterations as f64 * dealt / (machine.flops * machine.reached.compute)
+}
+
+/// Seconds that a micro-batch waits because parameters live in host memory: a shard goes to the device for each of its two
+/// gathers and its gradient back, beside compute.
+fn host_shards(job: &Job, stage: &Stage, compute: f64) -> f64 {
+    if !job.offload.params {
+        return 0.0;
+    }
+    let shard: f64 = stage.shards(&job.layout).iter().sum();
+    let moved = shard * (2.0 * job.precision.compute + job.precision.reduce);
+    (moved / c::HOST_LINK - compute).max(0.0)
 }
 
 /// Forward passes of layers that run again in the backward pass, of all.

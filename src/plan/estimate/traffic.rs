@@ -1,17 +1,19 @@
 //! Bytes a device sends for one micro-batch and for one step, and how long the links need for them.
 
-use super::job::{Engine, Job, Recompute};
+use super::job::{Context, Engine, Job, Optimizer, Recompute};
 use super::machine::Machine;
 use super::shape::{FfnShape, LayerShape};
-use super::stage::{Stage, expert_tp};
+use super::stage::{Stage, expert_shards, expert_tp};
 
 /// Seconds on the links, by what for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Traffic {
     /// A micro-batch: tensor parallelism, which compute waits for.
     pub tensor: f64,
-    /// A micro-batch: keys and values of other parts of a sequence.
+    /// A micro-batch: keys and values of other parts of a sequence, beside attention.
     pub context: f64,
+    /// A micro-batch: heads exchanged for positions, which attention waits for.
+    pub heads: f64,
     /// A micro-batch: tokens to experts and back.
     pub experts: f64,
     /// A micro-batch: units gathered and gradients reduced beside compute.
@@ -74,8 +76,20 @@ fn layer(layer: &LayerShape, hidden: f64, job: &Job, machine: &Machine, tokens: 
     let row = tokens * hidden * size;
     into.tensor += rounds * Group { size: l.tp, stride: 1 }.ring(machine, row);
     if l.cp > 1 {
-        let keys = tokens * (layer.attention.key + layer.attention.value) / l.tp as f64 * size;
-        into.context += (3.0 + again) * Group { size: l.cp, stride: l.tp }.ring(machine, keys * l.cp as f64);
+        let (a, group) = (&layer.attention, Group { size: l.cp, stride: l.tp });
+        let bytes = tokens / l.tp as f64 * size;
+        match l.context {
+            // Forward: keys and values; backward: both again, and their gradients.
+            Context::Ring => {
+                let keys = bytes * (a.key + a.value) * l.cp as f64;
+                into.context += (3.0 + again) * group.ring(machine, keys);
+            }
+            // Queries, keys, values and the result, and backward the gradient of each.
+            Context::Ulysses => {
+                let all = a.query + 2.0 * a.spread_key(l.cp * l.tp) + a.out;
+                into.heads += (2.0 + again) * group.all_to_all(machine, bytes * all);
+            }
+        }
     }
     if let (FfnShape::Moe { top_k, .. }, true) = (&layer.ffn, l.ep > 1) {
         let split = if expert_tp(l) == 1.0 { l.tp as f64 } else { 1.0 };
@@ -101,21 +115,24 @@ pub(super) fn traffic(
         layer(&one, hidden, job, machine, tokens, &mut of);
         sum.tensor += of.tensor * count;
         sum.context += of.context * count;
+        sum.heads += of.heads * count;
         sum.experts += of.experts * count;
     }
-    let inside = if l.ep > 1 { l.ep_fsdp } else { l.fsdp };
+    let inside = expert_shards(l);
+    // Where experts lie whole over all ranks of a stage, those of `tp` are among them.
+    let (tp, folded) = if l.whole_experts { (1, l.tp) } else { (l.tp, 1) };
     let dense = Group { size: l.fsdp, stride: l.tp };
-    let experts = Group { size: inside, stride: l.tp * l.ep };
+    let experts = Group { size: inside, stride: tp * l.ep };
     let replicas = Group { size: l.replicate, stride: l.tp * l.fsdp };
     let moved =
         |bytes: f64| dense.ring(machine, bytes * stage.dense) + experts.ring(machine, bytes * stage.experts);
     // Copies of a shard are summed: those of a dense parameter, and those of an expert's.
     let [dense_shard, expert_shard] = stage.shards(l);
     let expert_copies = match l.ep {
-        1 => l.replicate,
-        ep => (l.replicate * l.fsdp / (ep * inside)).max(1),
+        1 if !l.whole_experts => l.replicate,
+        ep => (l.replicate * l.fsdp * folded / (ep * inside)).max(1),
     };
-    let expert_replicas = Group { size: expert_copies, stride: l.tp * l.ep * inside };
+    let expert_replicas = Group { size: expert_copies, stride: tp * l.ep * inside };
     let copies = |bytes: f64| {
         let dense = replicas.ring(machine, bytes * dense_shard);
         2.0 * (dense + expert_replicas.ring(machine, bytes * expert_shard))
@@ -138,6 +155,12 @@ pub(super) fn traffic(
             sum.update =
                 moved((if job.reshard { 0.0 } else { 1.0 }) * p.compute + p.reduce) + copies(p.reduce);
         }
+    }
+    if let Optimizer::Muon { .. } = job.optimizer {
+        // Each momentum to the rank that makes its update, and the update back.
+        let each = 2.0 * p.compute;
+        sum.update += dense.ring(machine, each * stage.matrices.dense);
+        sum.update += experts.ring(machine, each * stage.matrices.experts);
     }
     let stream = tokens * hidden * p.compute / if l.sequence_parallel { l.tp as f64 } else { 1.0 };
     let stages = Group { size: l.pp, stride: l.tp * l.fsdp * l.replicate };

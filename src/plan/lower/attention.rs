@@ -4,7 +4,7 @@ use super::builder::Builder;
 use crate::model::{AttentionModule, ParamId};
 use crate::plan::ops::Op;
 use crate::plan::program::{Rows, View};
-use crate::recipe;
+use crate::recipe::{self, Recompute};
 
 /// What the backward pass reads again. Norms and gates are made again from what is kept: they cost a pass over memory,
 /// keeping them would cost the memory itself.
@@ -70,6 +70,7 @@ impl Builder<'_> {
                 (dx, Some(d_gate))
             }
         };
+        let kept = &self.renewed(module, kept);
         let dq = self.by_token("dq", heads * head_dim);
         let dk = self.by_token("dk", kv_heads * head_dim);
         let dv = self.by_token("dv", kv_heads * head_dim);
@@ -101,6 +102,24 @@ impl Builder<'_> {
             self.project_backward(gate, x, d_gate, dx.add());
         }
         self.rms_norm_backward(module.norm, dx, kept.h, kept.rstd, dh.add());
+    }
+
+    /// Selective recomputation: queries and keys survived as they were projected, where they have a norm; norm and rotation
+    /// are made again.
+    fn renewed(&mut self, module: &AttentionModule, kept: &Kept) -> Kept {
+        let (config, Some((q_norm, k_norm))) = (&module.config, module.qk_norm) else { return *kept };
+        if self.recipe.parallel.recompute != Recompute::Selective {
+            return *kept;
+        }
+        let mut again = |name, head: &Head, heads, norm| match head.normed_from {
+            Some((x, _)) => {
+                self.head(name, x.reshape(self.tokens, heads * config.head_dim), config, heads, Some(norm))
+            }
+            None => *head,
+        };
+        let q = again("q", &kept.q, config.heads, q_norm);
+        let k = again("k", &kept.k, config.kv_heads, k_norm);
+        Kept { q, k, ..*kept }
     }
 
     /// Norm and rotation of queries or keys.

@@ -1,5 +1,6 @@
 //! The program under construction: buffers by name, instructions, and the operators that every module needs.
 
+use super::balance::Load;
 use super::units::UnitState;
 use crate::base::DType;
 use crate::model::{Model, ParamId};
@@ -31,6 +32,8 @@ pub(super) struct Builder<'a> {
     /// Where each trainable parameter lies.
     pub homes: HashMap<ParamId, (UnitId, usize)>,
     pub frozen: HashMap<ParamId, View>,
+    /// Loads of experts that a bias is moved by.
+    pub loads: Vec<Load>,
     /// The units that each stage of the step reads, and the stage that is being emitted.
     pub stages: Vec<Vec<UnitId>>,
     pub stage: Option<usize>,
@@ -65,6 +68,7 @@ impl<'a> Builder<'a> {
             positions: nothing,
             frozen: Vec::new(),
             logits: None,
+            workspace: None,
         };
         let mut homes = HashMap::new();
         for (index, unit) in placement.units.iter().enumerate() {
@@ -83,6 +87,7 @@ impl<'a> Builder<'a> {
             units: Vec::new(),
             homes,
             frozen: HashMap::new(),
+            loads: Vec::new(),
             stages: Vec::new(),
             stage: None,
             scope: String::new(),
@@ -104,6 +109,7 @@ impl<'a> Builder<'a> {
             self.program.frozen.push(view);
             self.frozen.insert(param, view);
         }
+        self.loads();
         self.unit_buffers();
     }
 

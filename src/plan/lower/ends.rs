@@ -5,15 +5,17 @@ use crate::base::DType;
 use crate::plan::memory::Category;
 use crate::plan::ops::Op;
 use crate::plan::program::{Rows, View};
+use crate::recipe::Recipe;
 
 /// Rows of logits at a time: as many as fit into this, so that a large vocabulary costs time and not memory …
 const LOGITS_CHUNK_BYTES: u64 = 16 << 20;
 /// … but enough for products to run at full speed.
 const LOGITS_CHUNK_ROWS: u64 = 512;
 
-/// Rows of logits that the head makes at a time.
-pub(in crate::plan) fn chunk_rows(vocab: u64) -> u64 {
-    (LOGITS_CHUNK_BYTES / (4 * vocab)).max(LOGITS_CHUNK_ROWS)
+/// Rows of logits that the head makes at a time: those of the recipe, or what keeps products fast and memory low.
+pub(in crate::plan) fn chunk_rows(recipe: &Recipe) -> u64 {
+    let balanced = (LOGITS_CHUNK_BYTES / (4 * recipe.model.vocab)).max(LOGITS_CHUNK_ROWS);
+    recipe.train.loss_chunk.unwrap_or(balanced)
 }
 
 impl Builder<'_> {
@@ -42,7 +44,7 @@ impl Builder<'_> {
         let rstd = self.exact("rstd", self.tokens, 1);
         let x = self.rms_norm("x", h, rstd, self.model.final_norm);
         let dx = self.by_token("dx", x.cols);
-        let rows = chunk_rows(self.model.vocab);
+        let rows = chunk_rows(self.recipe);
         let mut start = 0;
         while start < self.tokens {
             let chunk = start..(start + rows).min(self.tokens);

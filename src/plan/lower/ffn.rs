@@ -5,6 +5,7 @@ use super::moe;
 use crate::model::{FfnModule, LayerModule, MlpModule};
 use crate::plan::ops::{Op, Sum};
 use crate::plan::program::View;
+use crate::recipe::Recompute;
 
 /// What the backward pass reads again.
 pub(super) struct Kept {
@@ -22,8 +23,8 @@ enum Inner {
 /// Both halves of a gated MLP before the activation.
 #[derive(Clone, Copy)]
 pub(super) struct Mlp {
-    gate: View,
-    up: View,
+    pub gate: View,
+    pub up: View,
 }
 
 impl Builder<'_> {
@@ -63,6 +64,11 @@ impl Builder<'_> {
         self.rms_norm_backward(layer.ffn_norm, dx, kept.h, kept.rstd, dh.add());
     }
 
+    /// Whether the inside of feed-forward layers is made again from their input.
+    pub fn recomputes_inside(&self) -> bool {
+        self.recipe.parallel.recompute == Recompute::Selective
+    }
+
     pub fn mlp(&mut self, name: &str, module: &MlpModule, x: View) -> Mlp {
         let gate = self.project(&format!("{name}.gate"), x, module.gate);
         let up = self.project(&format!("{name}.up"), x, module.up);
@@ -80,7 +86,10 @@ impl Builder<'_> {
 
     /// Gradients of the three matrices, and `dx (+)=` that of the input, from `dy`, the gradient of the output.
     pub fn mlp_backward(&mut self, name: &str, module: &MlpModule, kept: &Mlp, x: View, dy: View, dx: Sum) {
-        let &Mlp { gate, up } = kept;
+        let Mlp { gate, up } = match self.recomputes_inside() {
+            true => self.mlp(name, module, x),
+            false => *kept,
+        };
         let act = self.activation(&format!("{name}.d_act"), gate.rows, gate.cols);
         let down = self.weight(module.down);
         self.matmul(dy, down, act.set(), super::builder::PLAIN);

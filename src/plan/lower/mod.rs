@@ -5,6 +5,7 @@
 //! activations by hand, a buffer lives from its first to its last instruction.
 
 mod attention;
+mod balance;
 mod builder;
 mod ends;
 mod ffn;

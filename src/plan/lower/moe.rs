@@ -19,7 +19,8 @@ pub(super) struct Kept {
     index: View,
     position: View,
     source: View,
-    /// Rows of each local expert.
+    /// Tokens of this rank that each expert of all ranks gets, and rows of each local expert.
+    sorted: View,
     counts: View,
     /// Set where the experts are divided over ranks.
     slot: Option<SlotId>,
@@ -27,8 +28,7 @@ pub(super) struct Kept {
     rows: View,
     /// Routing weight of each row.
     scale: View,
-    gate: View,
-    up: View,
+    inside: Mlp,
     shared: Option<Mlp>,
 }
 
@@ -44,7 +44,18 @@ impl Builder<'_> {
         let bias = module.bias.map(|bias| self.frozen[&bias]);
         let router = &module.config.router;
         let (score, normalize, scale) = (router.score, router.normalize, router.scale);
-        self.emit(Op::MoeGatingTopK { logits, bias, index, weight, score, normalize, scale });
+        let (groups, top_groups) = (router.groups, router.top_groups);
+        self.emit(Op::MoeGatingTopK {
+            logits,
+            bias,
+            index,
+            weight,
+            score,
+            normalize,
+            scale,
+            groups,
+            top_groups,
+        });
         let position = self.whole("position", self.tokens, top_k);
         let source = self.whole("source", pairs, 1);
         let sorted = self.whole("counts", 1, experts);
@@ -64,15 +75,22 @@ impl Builder<'_> {
                 (rows, scale, counts)
             }
         };
+        let inside = self.experts(module, rows, counts);
+        let shared = module.shared.as_ref().map(|shared| self.mlp("shared", shared, x));
+        Kept { logits, index, position, source, sorted, counts, slot, rows, scale, inside, shared }
+    }
+
+    /// Both halves of every expert before the activation.
+    fn experts(&mut self, module: &MoeModule, rows: View, counts: View) -> Mlp {
         let gate = self.grouped("experts.gate", rows, counts, module.gate);
         let up = self.grouped("experts.up", rows, counts, module.up);
-        let shared = module.shared.as_ref().map(|shared| self.mlp("shared", shared, x));
-        Kept { logits, index, position, source, counts, slot, rows, scale, gate, up, shared }
+        Mlp { gate, up }
     }
 
     /// `y = Σ experts + shared expert`
     pub fn moe_output(&mut self, module: &MoeModule, kept: &Kept, y: View) {
-        let Kept { gate, up, counts, .. } = *kept;
+        self.count_load(module, kept.sorted);
+        let Kept { inside: Mlp { gate, up }, counts, .. } = *kept;
         let act = self.activation("experts.act", gate.rows, gate.cols);
         let clamp = module.config.clamp;
         self.emit(Op::SwiGlu { gate, up, scale: Some(kept.scale), y: act, clamp });
@@ -87,9 +105,16 @@ impl Builder<'_> {
 
     /// Gradients of router and experts; `dx` becomes the gradient of `x` from `dy`, that of the output.
     pub fn moe_backward(&mut self, module: &MoeModule, kept: &Kept, x: View, dy: View, dx: View) {
-        let Kept { gate, up, counts, source, position, scale, .. } = *kept;
+        let Kept { counts, source, position, scale, .. } = *kept;
         let top_k = module.config.top_k;
         let pairs = self.tokens * top_k;
+        let Mlp { gate, up } = match self.recomputes_inside() {
+            true => {
+                let rows = self.rows_again(kept, x, top_k);
+                self.experts(module, rows, counts)
+            }
+            false => kept.inside,
+        };
 
         let sent = self.token_rows("d_rows", dy, source, top_k);
         let d_made = kept.slot.map_or(sent, |slot| self.dispatch("d_received", sent, slot));
@@ -101,10 +126,7 @@ impl Builder<'_> {
         self.emit(Op::SwiGluGrad { gate, up, dy: act, scale: Some(scale), d_scale: Some(d_scale), clamp });
         self.grouped_gradient(module.down, d_made, act, counts);
 
-        let rows = match kept.slot {
-            None => self.token_rows("rows", x, source, top_k),
-            Some(_) => kept.rows,
-        };
+        let rows = self.rows_again(kept, x, top_k);
         self.grouped_gradient(module.gate, gate, rows, counts);
         self.grouped_gradient(module.up, up, rows, counts);
         let d_rows = self.activation("experts.dx", gate.rows, x.cols);
@@ -129,12 +151,21 @@ impl Builder<'_> {
         }
     }
 
+    /// The rows that experts read: kept where they have travelled, made again where not.
+    fn rows_again(&mut self, kept: &Kept, x: View, top_k: u64) -> View {
+        match kept.slot {
+            Some(_) => kept.rows,
+            None => self.token_rows("rows", x, kept.source, top_k),
+        }
+    }
+
     fn router_backward(&mut self, module: &MoeModule, kept: &Kept, d_weight: View, x: View, dx: View) {
         let Kept { logits, index, .. } = *kept;
         let d_logits = self.exact("router.d_logits", self.tokens, module.config.experts);
         let router = &module.config.router;
         let (score, normalize, scale) = (router.score, router.normalize, router.scale);
         self.emit(Op::MoeGatingTopKGrad { logits, index, d_weight, d_logits, score, normalize, scale });
+        self.aux_loss(module, logits, index, d_logits);
         let w = self.weight(module.router);
         self.matmul(d_logits, w, dx.add(), PLAIN);
         let dw = self.gradient(module.router);

@@ -81,16 +81,18 @@ impl Builder<'_> {
     /// Moves on to the next stage: its units become readable, and those of the next `prefetch` stages are on their way.
     pub fn enter(&mut self) {
         self.stage = self.stage.map_or(Some(0), |stage| Some(stage + 1));
-        for id in self.within(0) {
+        for id in self.within(0, self.reach()) {
             self.gather(id);
         }
     }
 
-    /// Frees the units of the current stage, but for those that a stage within reach of the prefetch needs again.
+    /// Frees the units of the current stage, but for those that a stage within reach of the prefetch needs again; without
+    /// resharding behind the forward pass, but for those that any later stage needs.
     pub fn leave(&mut self) {
-        let soon = self.within(1);
+        let reach = if self.recipe.parallel.reshard_after_forward { self.reach() } else { self.stages.len() };
+        let again = self.within(1, reach);
         for id in self.current() {
-            if !soon.contains(&id) {
+            if !again.contains(&id) {
                 self.free(id);
             }
         }
@@ -100,10 +102,15 @@ impl Builder<'_> {
         self.stage.and_then(|stage| self.stages.get(stage).cloned()).unwrap_or_default()
     }
 
-    /// The units of the stages from `skip` stages on up to the reach of the prefetch.
-    fn within(&self, skip: usize) -> Vec<UnitId> {
-        let (stage, reach) = (self.stage.unwrap_or(0), self.recipe.parallel.prefetch as usize + 1);
-        self.stages.iter().skip(stage).take(reach).skip(skip).flatten().copied().collect()
+    /// Stages whose units are gathered at a time: the current one and those ahead.
+    fn reach(&self) -> usize {
+        self.recipe.parallel.prefetch as usize + 1
+    }
+
+    /// The units of the next `reach` stages, the current one among them, without the first `skip`.
+    fn within(&self, skip: usize, reach: usize) -> Vec<UnitId> {
+        let stages = self.stages.iter().skip(self.stage.unwrap_or(0));
+        stages.take(reach).skip(skip).flatten().copied().collect()
     }
 
     fn gather(&mut self, id: UnitId) {

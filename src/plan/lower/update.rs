@@ -34,5 +34,6 @@ impl Builder<'_> {
             ops.push(Op::ApplyAdamW { grad, param, m, v, unit, beta1, beta2, eps, weight_decay });
         }
         ops.into_iter().for_each(|op| self.emit(op));
+        self.update_biases();
     }
 }

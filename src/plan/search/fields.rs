@@ -5,8 +5,8 @@
 
 use crate::model::{FfnModule, Model};
 use crate::plan::demands;
-use crate::plan::estimate::Engine;
-use crate::recipe::{Recipe, Recompute, divisors};
+use crate::plan::estimate::{Engine, Job, Memory, Question, Time};
+use crate::recipe::{Parallel, Recipe, Recompute, divisors};
 use std::fmt::Write;
 
 /// One layout: a value for each of [`FIELDS`].
@@ -118,6 +118,23 @@ impl Candidate {
             recompute: p.recompute,
             prefetch: p.prefetch,
         }
+    }
+
+    /// The job that `question` is about with this layout.
+    pub fn job(&self, question: &Question) -> Job {
+        let Candidate { fsdp, ep, ep_fsdp, micro_batch, recompute, prefetch } = *self;
+        let own = question.parallel.clone();
+        question.job(&Parallel { fsdp, ep, ep_fsdp, recompute, prefetch, ..own }, micro_batch)
+    }
+
+    /// The estimate of memory with this layout.
+    pub fn memory(&self, question: &Question) -> Memory {
+        Memory::of(&question.shape, &self.job(question))
+    }
+
+    /// The estimate of a step with this layout.
+    pub fn time(&self, question: &Question) -> Time {
+        Time::of(&question.shape, &self.job(question), &question.machine)
     }
 
     /// The recipe with this layout.

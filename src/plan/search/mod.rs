@@ -8,19 +8,16 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `fields` | the fields that the search may change, each with the values that are legal: a new one is one entry |
-//! | `question` | a recipe in the terms of the estimate |
 //! | `native` | memory of the native program for any mesh, from one program of the same structure |
 //! | `rank` | measuring, ranking, confirming |
 //! | `reason` | why a layout is faster or slower than another, in a few words |
 
 mod fields;
 mod native;
-mod question;
 mod rank;
 mod reason;
 
 pub use fields::{Candidate, FIELDS, Field, Space};
 pub use native::Skeletons;
-pub use question::Question;
 pub use rank::{Found, Held, Options, Ranked, search};
 pub use reason::reason;

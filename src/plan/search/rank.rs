@@ -2,10 +2,9 @@
 
 use super::fields::{Candidate, Space};
 use super::native::Skeletons;
-use super::question::Question;
 use crate::model::Model;
 use crate::plan::compile::{Task, compile};
-use crate::plan::estimate::{Engine, Time};
+use crate::plan::estimate::{Engine, Question, Time};
 use crate::recipe::Recipe;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -133,9 +132,9 @@ fn measure(
         progress(done, all);
         let bytes = match question.engine {
             Engine::Native => skeletons.live(&candidate),
-            _ => question.memory(&candidate).needed() as u64,
+            _ => candidate.memory(question).needed() as u64,
         };
-        Entry { candidate, time: question.time(&candidate), bytes }
+        Entry { candidate, time: candidate.time(question), bytes }
     });
     entries.collect()
 }
@@ -196,15 +195,15 @@ fn own(recipe: &Recipe, space: &Space, question: &Question, fitting: &[&Entry], 
     let before =
         |at: usize| fitting[..at].iter().map(|entry| division(&entry.candidate)).collect::<HashSet<_>>();
     let rank = place.filter(|_| held.peak <= budget).map(|at| before(at).len() + 1);
-    Ranked { candidate, rank, time: question.time(&candidate), held, own: true }
+    Ranked { candidate, rank, time: candidate.time(question), held, own: true }
 }
 
 /// Memory of a recipe: exact for the native program, an estimate for other engines.
 fn held(recipe: &Recipe, candidate: &Candidate, question: &Question) -> Held {
     if question.engine != Engine::Native {
-        let memory = question.memory(candidate);
+        let memory = candidate.memory(question);
         let (what, bytes) = memory.dominating();
-        return Held { peak: memory.needed() as u64, dominating: (what, bytes as u64) };
+        return Held { peak: memory.needed() as u64, dominating: (what.word(), bytes as u64) };
     }
     let memory = compile(recipe, None, Task::Train).memory;
     let most = memory.at_peak.iter().max_by_key(|(_, bytes)| **bytes);

@@ -221,9 +221,11 @@ block! {
         groups: u64 { unit("groups"), at_least(1.0) } = 1,
         /// Groups a token keeps to, those whose two best scores add up to most.
         top_groups: u64 { unit("groups"), at_least(1.0) } = groups,
-        /// Weight of the loss that evens out the load of experts; 0 for none.
+        /// Weight of the loss that evens out the load of experts, taken over each sequence: experts / top_k · Σ share of
+        /// tokens · mean score, which is 1 for an even load; 0 for none. It is reported beside the loss.
         aux_loss: f64 { at_least(0.0) } = 0.0,
-        /// What a step adds to the bias of an expert that got too few tokens, and takes from one that got too many.
+        /// What a step adds to the bias of an expert that got less than the mean of its tokens, all ranks together, and takes
+        /// from one that got more.
         bias_update: f64 { at_least(0.0) } = 0.0,
     }
 }

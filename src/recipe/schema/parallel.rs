@@ -70,7 +70,9 @@ words! {
     pub enum Recompute {
         /// Every activation is kept.
         none => None,
-        /// What is dear to compute is kept (products, attention, routing), what is cheap is computed again.
+        /// Attention, the choice of experts and the rows sent to them are kept; norms, rotations and the inside of
+        /// feed-forward layers, most of the memory for a quarter of the products, are computed again. Engines on PyTorch
+        /// keep attention and every second product instead.
         selective => Selective,
         /// Only the input of each layer is kept.
         full => Full,

@@ -1,7 +1,7 @@
 //! What the page is drawn from, as compact JSON: columns instead of objects, differences instead of values.
 
-use crate::plan::{Axis, Bound, Category, Op, Plan, Stream, Timeline};
-use crate::report::summary;
+use crate::plan::{Axis, Bound, Category, Forecast, Op, Plan, Savings, Stream, Timeline};
+use crate::report::{forecast_summary, summary};
 use indexmap::IndexSet;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 const MEMORY_UNIT: u64 = 64;
 const TIME_UNIT: f64 = 1e-7;
 
-pub(super) fn of(plan: &Plan) -> Value {
+pub(super) fn of(plan: &Plan, savings: Option<&Savings>) -> Value {
     let p = &plan.parallel.precision;
     json!({
-        "summary": summary(plan),
+        "summary": summary(plan, savings),
+        "categories": Category::ALL.map(Category::word),
+        "bounds": Bound::ALL.map(Bound::word),
         // Of an element that a rank holds: its gradient, the parameter itself and two moments.
         "bytes": p.reduce.size() + 3 * p.optimizer.size(),
         "units": units(plan),
@@ -21,6 +23,15 @@ pub(super) fn of(plan: &Plan) -> Value {
         "tensors": tensors(plan),
         "program": program(plan),
         "memory": memory(plan),
+    })
+}
+
+/// An estimate is drawn from its figures alone.
+pub(super) fn of_forecast(forecast: &Forecast, savings: Option<&Savings>) -> Value {
+    json!({
+        "summary": forecast_summary(forecast, savings),
+        "categories": Category::ALL.map(Category::word),
+        "bounds": forecast.estimate.time.spent().map(|(bound, _)| bound.word()),
     })
 }
 
@@ -81,7 +92,6 @@ fn program(plan: &Plan) -> Value {
         "unit": TIME_UNIT,
         "names": names,
         "near": near,
-        "bounds": Bound::ALL.map(Bound::word),
         "op": op,
         "at": at,
         "stream": stream,

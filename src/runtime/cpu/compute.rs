@@ -12,6 +12,11 @@ fn score(score: recipe::Score) -> k::Score {
     }
 }
 
+fn gating(index: View, s: recipe::Score, normalize: bool, scale: f64) -> k::Gating {
+    let (k, scale) = (index.cols as usize, scale as f32);
+    k::Gating { k, score: score(s), normalize, scale, groups: 1, top_groups: 1 }
+}
+
 fn attention(heads: u64, kv_heads: u64, head_dim: u64, window: Option<u64>) -> k::Attention {
     k::Attention {
         heads: heads as usize,
@@ -149,6 +154,13 @@ impl Cpu {
                     k::adamw(&mut param[range], grad, m, v, &step);
                 }
             }
+            Op::MoeAuxLoss { logits, index, load, d_logits, score: s, sequence, weight } => {
+                let (k, sequence, weight) = (index.cols as usize, sequence as usize, weight as f32);
+                let (logits, index) = (self.get(logits), self.get(index));
+                let (d_logits, load) = (self.out(d_logits), self.out(load));
+                scalars.aux_loss +=
+                    k::balance_loss(d_logits, load, logits, index, k, sequence, score(s), weight);
+            }
             ref op => self.experts(op, adds),
         }
     }
@@ -156,17 +168,35 @@ impl Cpu {
     /// The instructions of the experts.
     fn experts(&self, op: &Op, adds: impl Fn(Accumulate) -> bool) {
         match *op {
-            Op::MoeGatingTopK { logits, bias, index, weight, score: s, normalize, scale } => {
-                let bias = bias.map(|bias| self.get(bias));
-                let (logits, top_k) = (self.get(logits), index.cols as usize);
-                let (index, weight) = (self.out(index), self.out(weight));
-                k::gating_top_k(index, weight, logits, bias, top_k, score(s), normalize, scale as f32);
+            Op::MoeGatingTopK {
+                logits,
+                bias,
+                index,
+                weight,
+                score: s,
+                normalize,
+                scale,
+                groups,
+                top_groups,
+            } => {
+                let gating = k::Gating {
+                    groups: groups as usize,
+                    top_groups: top_groups as usize,
+                    ..gating(index, s, normalize, scale)
+                };
+                let (logits, bias) = (self.get(logits), bias.map(|bias| self.get(bias)));
+                k::gating_top_k(self.out(index), self.out(weight), logits, bias, &gating);
             }
             Op::MoeGatingTopKGrad { logits, index, d_weight, d_logits, score: s, normalize, scale } => {
-                let (top_k, scale) = (index.cols as usize, scale as f32);
+                let gating = gating(index, s, normalize, scale);
                 let (d_weight, logits, index) = (self.get(d_weight), self.get(logits), self.get(index));
-                let d_logits = self.out(d_logits);
-                k::gating_top_k_grad(d_logits, d_weight, logits, index, top_k, score(s), normalize, scale);
+                k::gating_top_k_grad(self.out(d_logits), d_weight, logits, index, &gating);
+            }
+            Op::MoeCountLoad { counts, load } => {
+                k::count_load(self.out(load.view), self.get(counts), adds(load.mode));
+            }
+            Op::MoeUpdateBias { load, bias, rate } => {
+                k::update_bias(self.out(bias), self.get(load), rate as f32);
             }
             Op::MoeTokenSort { index, position, source, counts } => {
                 k::token_sort(self.out(position), self.out(source), self.out(counts), self.get(index));

@@ -3,6 +3,7 @@
 mod collectives;
 mod compute;
 mod memory;
+mod widen;
 
 use super::device::{Device, Scalars};
 use crate::base::DType;
@@ -15,6 +16,7 @@ use crate::recipe::Scaling;
 use memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use widen::Widened;
 
 /// One rank's device.
 pub struct Cpu {
@@ -28,13 +30,15 @@ pub struct Cpu {
     received: Vec<u64>,
     /// Boundaries of the documents in the micro batch.
     segments: Vec<u32>,
+    /// The half-precision operands of the instruction that runs.
+    widened: Vec<Widened>,
 }
 
 impl Cpu {
     /// Allocates what the plan says and nothing else.
     ///
     /// # Errors
-    /// A precision that the kernels do not have, or a group of ranks that cannot be formed.
+    /// A size that the kernels do not have, or a group of ranks that cannot be formed.
     pub fn new(plan: Arc<Plan>, mut comm: Box<dyn Communicator>) -> Result<Cpu, Diagnostic> {
         Cpu::supports(&plan)?;
         let rank = u64::from(comm.rank());
@@ -55,6 +59,7 @@ impl Cpu {
             memory: Memory::new(&plan.program)?,
             received: vec![0; routings.len()],
             segments: Vec::with_capacity(tokens as usize + 1),
+            widened: widen::room(),
             routings,
             comm,
             groups,
@@ -64,29 +69,27 @@ impl Cpu {
         Ok(cpu)
     }
 
-    /// Whether this device has kernels for the types and sizes of a plan.
+    /// Whether this device has kernels for the sizes of a plan.
     ///
     /// # Errors
-    /// The first buffer of another type, or the first size beyond what a kernel was made for.
+    /// The first size beyond what a kernel was made for.
     pub fn supports(plan: &Plan) -> Result<(), Diagnostic> {
         plan.program.instrs.iter().try_for_each(|op| {
-            let (what, size, most) = match op {
-                Op::MoeGatingTopK { index, .. } => ("top_k", index.cols, kernels::MOST_TOP_K),
-                Op::FlashAttentionScore { head_dim, .. } => ("head_dim", *head_dim, kernels::MOST_HEAD_DIM),
-                _ => return Ok(()),
+            let sizes: &[(&str, u64, usize)] = match op {
+                Op::MoeGatingTopK { index, groups, .. } => {
+                    &[("top_k", index.cols, kernels::MOST_TOP_K), ("groups", *groups, kernels::MOST_GROUPS)]
+                }
+                Op::FlashAttentionScore { head_dim, .. } => {
+                    &[("head_dim", *head_dim, kernels::MOST_HEAD_DIM)]
+                }
+                _ => &[],
             };
-            if size <= most as u64 {
-                return Ok(());
-            }
+            let beyond = sizes.iter().find(|(_, size, most)| *size > *most as u64);
+            let Some((what, size, most)) = beyond else { return Ok(()) };
             let message = format!("the CPU engine computes `{what}` up to {most}, not {size}");
             Err(Diagnostic::error("step::run::unsupported", message)
                 .help(format!("lower `{what}` in the profile for cpu")))
-        })?;
-        let other = plan.program.buffers.iter().find(|b| !matches!(b.dtype, DType::F32 | DType::I32));
-        let Some(buffer) = other else { return Ok(()) };
-        let message = format!("the CPU engine computes in f32, and `{}` is {}", buffer.name, buffer.dtype);
-        Err(Diagnostic::error("step::precision::cpu", message)
-            .help("write `parallel { precision { params = f32 } }` in the profile for cpu"))
+        })
     }
 
     fn fill_ropes(&mut self) {
@@ -115,18 +118,29 @@ impl Cpu {
         (rows * view.cols) as usize
     }
 
-    /// An operand for reading.
+    /// An operand for reading, in f32 where its buffer is narrower.
     fn get<T: bytemuck::Pod>(&self, view: View) -> &[T] {
+        self.stored(self.wide(view))
+    }
+
+    /// An operand for writing, in f32 where its buffer is narrower.
+    fn out<'a, T: bytemuck::Pod>(&self, view: View) -> &'a mut [T] {
+        self.stored_mut(self.wide(view))
+    }
+
+    /// The elements of a view as its buffer has them.
+    fn stored<T: bytemuck::Pod>(&self, view: View) -> &[T] {
         self.memory.get(&self.plan.program, view, self.elements(view))
     }
 
-    /// An operand for writing.
+    /// The same for writing.
     ///
     /// The slice does not borrow the device, so that an instruction can hold its inputs and outputs at once; see
     /// [`Memory::out`] for why they never overlap.
-    fn out<'a, T: bytemuck::Pod>(&self, view: View) -> &'a mut [T] {
-        // SAFETY: the plan has been verified: the operands that an instruction writes overlap none of its others, and
-        // every caller drops the slice before the next instruction runs.
+    fn stored_mut<'a, T: bytemuck::Pod>(&self, view: View) -> &'a mut [T] {
+        // SAFETY: the plan has been verified: the operands that an instruction writes overlap none of its others, their
+        // widened copies have places of their own in the workspace, and every caller drops the slice before the next
+        // instruction runs.
         unsafe { self.memory.out(&self.plan.program, view, self.elements(view)) }
     }
 }
@@ -151,19 +165,38 @@ impl Device for Cpu {
 
     fn run(&mut self, op: &Op, scalars: &mut Scalars) -> Result<(), Diagnostic> {
         self.memory.note(&self.plan.program, op);
+        self.widen(op);
         match op.stream() {
             Stream::Comm => self.communicate(op, scalars)?,
             Stream::Compute => self.compute(op, scalars),
         }
+        self.narrow();
         Ok(())
     }
 
     fn write(&mut self, view: View, values: &[f32]) {
-        self.out::<f32>(view).copy_from_slice(values);
+        self.store_wide(view, values);
     }
 
     fn read(&self, view: View) -> Vec<f32> {
-        self.get::<f32>(view).to_vec()
+        let mut values = vec![0.0; self.elements(view)];
+        self.load_wide(view, &mut values);
+        values
+    }
+
+    fn not_finite(&self, view: View) -> Option<u64> {
+        if self.plan.program.buffer(view.buffer).dtype == DType::I32 {
+            return None;
+        }
+        self.read(view).iter().position(|x| !x.is_finite()).map(|at| at as u64)
+    }
+
+    fn least(&mut self, number: u64) -> Result<u64, Diagnostic> {
+        let world = &self.groups[&Axis::World];
+        let mut all = vec![0; 2 * world.size()];
+        self.comm.all_gather_u32(world, &[(number >> 32) as u32, number as u32], &mut all)?;
+        let numbers = all.chunks_exact(2).map(|half| u64::from(half[0]) << 32 | u64::from(half[1]));
+        Ok(numbers.min().unwrap_or(number))
     }
 
     fn memory(&self) -> (u64, u64) {

@@ -143,7 +143,7 @@ fn sources(out: &mut String, rows: &[Checked]) {
 
 impl Checked {
     fn dominating(&self) -> &'static str {
-        self.estimate.memory.dominating().0
+        self.estimate.memory.dominating().0.word()
     }
 }
 

@@ -129,6 +129,12 @@ fn fit() {
     }
 }
 
+/// What a plan says of the estimate it shows.
+#[test]
+fn the_number_of_measurements_is_the_one_that_is_told() {
+    assert_eq!(rows::rows().len(), stepc::plan::estimate::MEASURED);
+}
+
 #[test]
 fn the_document_is_current() {
     let text = document::render(&checked(), &rows::table("apart.csv"));

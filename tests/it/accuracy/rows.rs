@@ -175,6 +175,7 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
             tp: n("tp"),
             cp: n("cp"),
             pp: n("pp"),
+            context: if has("ulysses") { Context::Ulysses } else { Context::Ring },
             chunks: n("chunks"),
             last_layers: flags
                 .iter()
@@ -182,6 +183,7 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
                 .map(|n| n.parse().unwrap()),
             sequence_parallel: has("seq-parallel"),
             loss_parallel: has("loss-parallel"),
+            whole_experts: false,
         },
         micro_batch: n("micro_batch"),
         accumulate: n("accumulate"),
@@ -192,6 +194,7 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
         precision,
         offload: Offload {
             optimizer: has("offload-optimizer") || has("swap-optimizer"),
+            params: false,
             activations: has("offload-activations"),
         },
         cross_entropy: match () {
@@ -202,6 +205,7 @@ fn job(f: &Fields, flags: &[&str]) -> Job {
         compile: has("compile"),
         reshard: !has("no-reshard"),
         reduce_last: has("reduce-last"),
+        prefetch: 1,
         imbalance: 1.0,
     }
 }
