@@ -75,6 +75,8 @@ pub enum Command {
     /// Write the weights of a checkpoint in the form that other programs read
     #[command(after_help = EXPORT_HELP)]
     Export(ExportArgs),
+    /// Look at the data of a recipe
+    Data(DataArgs),
     /// Lay files out in the one style; a file with syntax errors is left as it is
     #[command(after_help = FMT_HELP)]
     Fmt(FmtArgs),
@@ -333,6 +335,40 @@ pub enum FloatType {
 /// Bytes, as `5GB` or `500MiB`.
 fn size(text: &str) -> Result<u64, String> {
     size_of(text).filter(|bytes| *bytes > 0).ok_or_else(|| "write a size such as 5GB or 500MiB".to_owned())
+}
+
+#[derive(Args)]
+pub struct DataArgs {
+    #[command(subcommand)]
+    pub command: DataCommand,
+}
+
+#[derive(Subcommand)]
+pub enum DataCommand {
+    /// Show sequences as they will be trained on: documents, and which of their tokens are learned
+    #[command(after_help = "Examples:\n  \
+        stepc data preview recipes/step35_flash.step --profile laptop\n  \
+        stepc data preview recipe.step -n 3 --source chat --ids\n  \
+        stepc data preview recipe.step --color always | less -R")]
+    Preview(PreviewArgs),
+}
+
+#[derive(Args)]
+pub struct PreviewArgs {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+
+    /// How many sequences to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub sequences: u32,
+
+    /// Show this source alone
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+
+    /// Show the ids of the tokens too
+    #[arg(long)]
+    pub ids: bool,
 }
 
 #[derive(Args)]
