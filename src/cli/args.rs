@@ -66,6 +66,8 @@ pub enum Command {
         stepc run plan.ron")]
     Run(RunArgs),
     /// Look at the data of a recipe
+    #[command(after_help = "Example:\n  \
+        stepc data preview recipes/step35_flash.step --profile laptop")]
     Data(DataArgs),
     /// Lay files out in the one style; a file with syntax errors is left as it is
     #[command(after_help = FMT_HELP)]
