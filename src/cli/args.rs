@@ -76,6 +76,8 @@ pub enum Command {
     #[command(after_help = EXPORT_HELP)]
     Export(ExportArgs),
     /// Look at the data of a recipe
+    #[command(after_help = "Example:\n  \
+        stepc data preview recipes/step35_flash.step --profile laptop")]
     Data(DataArgs),
     /// Lay files out in the one style; a file with syntax errors is left as it is
     #[command(after_help = FMT_HELP)]

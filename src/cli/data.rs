@@ -4,7 +4,7 @@ use super::args::{DataArgs, DataCommand, PreviewArgs};
 use super::exit::Failure;
 use super::inputs::{data_config, place};
 use super::session::Session;
-use crate::data::{Loader, Sequence};
+use crate::data::{Loader, Overlong, Sequence};
 use crate::diag::Diagnostic;
 use crate::diag::suggest::nearest;
 use crate::report::Style;
@@ -38,17 +38,23 @@ fn preview(session: &mut Session, args: &PreviewArgs) -> Result<(), Failure> {
     config.ahead = 1;
     let placed = |diagnostic| place(diagnostic, Some(&resolved.origins));
     let loader = Loader::open(&config, 1).map_err(placed)?;
-    let style = session.style();
+    let (style, padded) = (session.style(), config.policy.overlong != Overlong::Split);
     for index in 0..u64::from(args.sequences) {
         let sequence = loader.sequence(0, index).map_err(placed)?;
-        session.print(&page(index, &sequence, &loader, args.ids, style));
+        session.print(&page(index, &sequence, &loader, (args.ids, padded), style));
     }
     session.sink.extend(loader.statistics().left_out());
     Ok(())
 }
 
-/// A sequence, document by document. In the margin stands what is learned, `+`, and what is only read.
-fn page(index: u64, sequence: &Sequence, loader: &Loader, ids: bool, style: Style) -> String {
+/// A sequence, document by document; `ids` too, and what has no label at its end is padding where it is `padded`. In the margin stands what is learned, `+`, and what is only read.
+fn page(
+    index: u64,
+    sequence: &Sequence,
+    loader: &Loader,
+    (ids, padded): (bool, bool),
+    style: Style,
+) -> String {
     let supervised = sequence.labels.iter().filter(|&&label| label >= 0).count();
     let head = format!("sequence {index}: {} tokens, {supervised} learned", sequence.tokens.len());
     let mut out = format!("{}\n", style.bold(&head));
@@ -57,6 +63,10 @@ fn page(index: u64, sequence: &Sequence, loader: &Loader, ids: bool, style: Styl
         // A token is learned where the one before it has it as its label.
         let learned: Vec<bool> = (start..end).map(|at| at > start && sequence.labels[at - 1] >= 0).collect();
         let count = learned.iter().filter(|learned| **learned).count();
+        if padded && count == 0 && end == sequence.tokens.len() {
+            out += &style.code(&format!("{:─<72}\n", format!("── padding: {} tokens ", end - start)));
+            break;
+        }
         let title = format!("── document {}: {} tokens, {count} learned ", number + 1, end - start);
         out += &style.code(&format!("{title:─<72}"));
         out.push('\n');

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// What the files hold and what has been prepared from them.
+/// What the files hold and what the sequences that have been asked for are made of.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Statistics {
     pub files: usize,
@@ -23,7 +23,7 @@ pub struct Statistics {
     pub bytes: u64,
     /// Files without a document.
     pub hollow: Vec<PathBuf>,
-    /// Tokens in the sequences prepared so far by this loader, and those of them that are to be learned.
+    /// Tokens in the sequences of this loader, and those of them that are to be learned.
     pub tokens: u64,
     pub supervised: u64,
     /// Documents read since sequence 0.
@@ -37,6 +37,12 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// The same up to `position`.
+    fn at(self, position: &Position) -> Self {
+        let (counts, epochs, drawn) = (position.counts, position.epochs(), position.drawn());
+        Statistics { counts, epochs, drawn, ..self }
+    }
+
     /// What became of documents that were not simply used, a line each.
     pub fn told(&self) -> Vec<String> {
         let Counts { documents, overlong, invalid, empty, unsupervised, replaced } = self.counts;
@@ -90,7 +96,10 @@ struct State {
     /// Why there are no more sequences.
     error: Option<Diagnostic>,
     stop: bool,
+    /// Up to here sequences have been asked for and are in the statistics.
+    told: u64,
     statistics: Statistics,
+    notes: BTreeMap<&'static str, (u64, Diagnostic)>,
     /// How often each token has come up.
     counts: Vec<u64>,
 }
@@ -127,22 +136,23 @@ impl Loader {
             files: sources.iter().map(|source| source.files()).sum(),
             bytes: sources.iter().map(|source| source.bytes).sum(),
             hollow: sources.iter().flat_map(|source| source.hollow.clone()).collect(),
-            counts: packer.counts(),
-            epochs: packer.epochs(),
-            drawn: packer.drawn(),
             ..Statistics::default()
         };
+        // What the first sequence needs has been read: enough to judge how many passes a run is.
+        let statistics = statistics.at(&packer.position());
         let position = position.cloned().unwrap_or_else(|| packer.beginning());
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 window: VecDeque::new(),
                 base: position.sequence,
                 cursors: vec![position.sequence; readers],
-                position,
+                position: position.clone(),
                 ahead: config.ahead.max(1),
                 error: None,
                 stop: false,
+                told: position.sequence,
                 statistics,
+                notes: BTreeMap::new(),
                 counts: vec![0; config.vocab],
             }),
             ready: Condvar::new(),
@@ -176,8 +186,14 @@ impl Loader {
         state.let_go();
         self.shared.work.notify_one();
         loop {
-            if let Some(found) = index.checked_sub(state.base).and_then(|at| state.window.get(at as usize)) {
-                return Ok(found.0.clone());
+            let at = index.checked_sub(state.base);
+            if let Some(found) =
+                at.and_then(|at| state.window.get(at as usize)).map(|(found, _)| found.clone())
+            {
+                while state.told <= index {
+                    state.tell();
+                }
+                return Ok(found);
             }
             if let Some(error) = &state.error {
                 return Err(error.clone());
@@ -212,12 +228,15 @@ impl Loader {
         self.encoder.tokenizer.show(tokens)
     }
 
-    /// What the files hold and what has been prepared so far.
+    /// What the files hold, and what became of the documents of the sequences asked for so far.
     pub fn statistics(&self) -> Statistics {
-        self.shared.lock().statistics.clone()
+        let state = self.shared.lock();
+        let notes = state.notes.iter().filter(|(_, (sequence, _))| *sequence < state.told);
+        let notes = notes.map(|(code, (_, note))| (*code, note.clone())).collect();
+        Statistics { notes, ..state.statistics.clone() }
     }
 
-    /// The entropy, in nats a token, of the tokens prepared so far, taken one by one: the loss of a model
+    /// The entropy, in nats a token, of the tokens asked for so far, taken one by one: the loss of a model
     /// that knows how frequent each token is and nothing else.
     pub fn unigram_entropy(&self) -> f64 {
         let state = self.shared.lock();
@@ -259,11 +278,8 @@ impl Shared {
         loop {
             let made = packer.next();
             let mut state = self.lock();
-            let statistics = &mut state.statistics;
-            (statistics.counts, statistics.epochs) = (packer.counts(), packer.epochs());
-            statistics.drawn = packer.drawn();
-            if statistics.notes.len() < packer.notes.len() {
-                statistics.notes.clone_from(&packer.notes);
+            if state.notes.len() < packer.notes.len() {
+                state.notes.clone_from(&packer.notes);
             }
             let sequence = match made {
                 Ok(sequence) => sequence,
@@ -272,11 +288,6 @@ impl Shared {
                     return;
                 }
             };
-            statistics.tokens += sequence.tokens.len() as u64;
-            statistics.supervised += sequence.labels.iter().filter(|&&label| label >= 0).count() as u64;
-            for &token in &sequence.tokens {
-                state.counts[token as usize] += 1;
-            }
             state.window.push_back((Arc::new(sequence), packer.position()));
             state.let_go();
             self.ready.notify_all();
@@ -291,10 +302,25 @@ impl Shared {
 }
 
 impl State {
+    /// Takes the next sequence of the window into the statistics.
+    fn tell(&mut self) {
+        let (sequence, position) = &self.window[(self.told - self.base) as usize];
+        self.statistics.tokens += sequence.tokens.len() as u64;
+        self.statistics.supervised += sequence.labels.iter().filter(|&&label| label >= 0).count() as u64;
+        for &token in &sequence.tokens {
+            self.counts[token as usize] += 1;
+        }
+        self.statistics = std::mem::take(&mut self.statistics).at(position);
+        self.told += 1;
+    }
+
     /// Lets go of the sequences that all readers have passed.
     fn let_go(&mut self) {
         let passed = self.cursors.iter().copied().min().unwrap_or(self.base);
         while self.base < passed {
+            if self.told == self.base && !self.window.is_empty() {
+                self.tell();
+            }
             let Some((_, position)) = self.window.pop_front() else { break };
             self.position = position;
             self.base += 1;

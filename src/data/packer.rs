@@ -29,8 +29,8 @@ pub(super) struct Packer {
     current: Option<(usize, u64)>,
     waiting: Waiting,
     counts: Counts,
-    /// The first document of each kind that was left out.
-    pub notes: BTreeMap<&'static str, Diagnostic>,
+    /// The first document of each kind that was left out, with the number of the sequence it was drawn for.
+    pub notes: BTreeMap<&'static str, (u64, Diagnostic)>,
 }
 
 impl Packer {
@@ -106,28 +106,14 @@ impl Packer {
         &self.sources
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    /// Tokens drawn from all sources.
-    pub(super) fn drawn(&self) -> u64 {
-        self.draws.iter().map(|draw| draw.tokens).sum()
-    }
-
-    /// Passes over the source that has been read most often.
-    pub(super) fn epochs(&self) -> f64 {
-        self.draws.iter().map(|draw| draw.progress).fold(0.0, f64::max)
-    }
-
     /// The next sequence.
     pub(super) fn next(&mut self) -> Result<Sequence, Diagnostic> {
         let (length, apart) = (self.config.sequence, self.config.documents);
         while !self.enough() {
             self.draw()?;
         }
-        self.sequence += 1;
         if let Waiting::Stream(stream) = &mut self.waiting {
+            self.sequence += 1;
             return Ok(stream.cut(length, apart));
         }
         let (mut parts, mut room) = (Vec::new(), length);
@@ -140,6 +126,7 @@ impl Packer {
             room -= part.ids.len();
             parts.push(part);
         }
+        self.sequence += 1;
         Ok(join(&parts, length, apart, self.encoder.tokenizer.eos().unwrap_or(0)))
     }
 
@@ -349,13 +336,13 @@ impl Packer {
     /// Keeps the first problem of a kind.
     fn note(&mut self, problem: impl FnOnce() -> Diagnostic) {
         let problem = problem();
-        self.notes.entry(problem.code).or_insert(problem);
+        self.notes.entry(problem.code).or_insert((self.sequence, problem));
     }
 
     /// Adds to a problem what has been left out.
     fn blame(&self, problem: Diagnostic, help: &str) -> Diagnostic {
         match self.notes.values().next() {
-            Some(first) => problem.help(format!("{help}; left out was, for one, {}", first.message)),
+            Some((_, first)) => problem.help(format!("{help}; left out was, for one, {}", first.message)),
             None => problem.help(help),
         }
     }

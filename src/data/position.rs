@@ -30,6 +30,18 @@ impl Position {
     }
 }
 
+impl Position {
+    /// Passes over the source that has been read most often.
+    pub(super) fn epochs(&self) -> f64 {
+        self.draws.iter().map(|draw| draw.progress).fold(0.0, f64::max)
+    }
+
+    /// Tokens drawn from all sources.
+    pub(super) fn drawn(&self) -> u64 {
+        self.draws.iter().map(|draw| draw.tokens).sum()
+    }
+}
+
 /// What has been drawn from a source.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Share {

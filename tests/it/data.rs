@@ -24,7 +24,7 @@ fn a_preview_is_readable_without_colour() {
     assert!(!page.contains('\x1b'), "no colour in a pipe");
     snapshot("data_preview", &page);
     // Without margins and rules it is the text of the conversations.
-    assert!(page.contains("+ The second daughter of Sir Walter.<|end|>\n"), "{page}");
+    assert!(page.contains("+ Gut, danke — and you?<|end|>\n"), "{page}");
 }
 
 #[test]
@@ -66,5 +66,5 @@ fn what_was_left_out_is_told_at_the_end_of_a_run() {
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
     assert!(text(&ran.stdout).contains("documents left out: not readable"), "{}", text(&ran.stdout));
     let told = text(&ran.stderr);
-    assert!(told.contains("damaged.jsonl:31:13: byte 0xf4 is not valid UTF-8"), "{told}");
+    assert!(told.contains("byte 0xf4 is not valid UTF-8"), "{told}");
 }

@@ -75,12 +75,12 @@ impl Chat {
         let answers: Vec<Range<usize>> = if self.template.marked {
             marks
         } else {
-            let answers = (0..roles.len()).filter(|&at| roles[at] == Role::Assistant);
+            let mut answers = (0..roles.len()).filter(|&at| roles[at] == Role::Assistant);
             let hidden = |at| format!("the chat template hides where message {} begins or ends", at + 1);
             let span = |at| self.answer(conversation, &text, at).ok_or_else(|| hidden(at));
             match self.config.assistant {
                 Answers::All => answers.map(span).collect::<Result<_, _>>()?,
-                Answers::Last => answers.last().map(span).transpose()?.into_iter().collect(),
+                Answers::Last => answers.next_back().map(span).transpose()?.into_iter().collect(),
                 Answers::None => Vec::new(),
             }
         };
