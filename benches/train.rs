@@ -11,7 +11,7 @@ use stepc::data::Sequence;
 use stepc::diag::{Diagnostic, Sink};
 use stepc::plan::{Plan, Task, compile};
 use stepc::recipe::{Request, load};
-use stepc::runtime::{Feed, Job};
+use stepc::runtime::{Checkpoints, Feed, Job};
 
 /// Steps before the clock starts.
 const WARM_UP: usize = 2;
@@ -102,6 +102,7 @@ fn main() {
         plan: Arc::clone(&plan),
         feed: &feed,
         weights: None,
+        checkpoints: Checkpoints::default(),
         threads: arguments.threads,
         stop: &stop,
         inspect: &|_, _| {},

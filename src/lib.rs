@@ -12,6 +12,7 @@
 //! | [`kernels`], [`comm`], [`data`] | plain slices and structs | arithmetic, collectives, token sequences |
 //! | [`weights`] | a Hugging Face folder | the bytes of a shard |
 //! | [`import`] | its `config.json` | the text of a model |
+//! | [`checkpoint`] | the state of a run | a folder that any layout goes on from, or a Hugging Face folder |
 //! | [`runtime`] | a plan | trained parameters and a report a step |
 //! | [`report`] | plans and reports | what people and programs read |
 //! | [`cli`] | arguments | an exit code |
@@ -19,6 +20,7 @@
 //! The program inside the plan is the only description of a step: its memory is predicted from it, and a device walks it.
 
 pub mod base;
+pub mod checkpoint;
 pub mod cli;
 pub mod comm;
 pub mod data;

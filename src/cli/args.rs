@@ -1,5 +1,6 @@
 //! All arguments, declared once.
 
+use crate::recipe::units::size_of;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -14,6 +15,11 @@ Examples:
   stepc fmt - < draft.step
 
 Exit codes: 0 done, 1 a file would change (--check), 2 a file has syntax errors or cannot be read (nothing was written).";
+
+const EXPORT_HELP: &str = "\
+Examples:
+  stepc export hf output/step35_flash --output hf_weights/mine
+  stepc export hf output/step35_flash/step-000200 --output hf_weights/mine --dtype bf16";
 
 /// Compile and run training recipes for large models.
 #[derive(Parser)]
@@ -63,8 +69,12 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         stepc run recipes/step35_flash.step\n  \
         stepc run recipes/step35_flash.step --set train.steps=10 --output output/try\n  \
+        stepc run recipes/step35_flash.step --resume\n  \
         stepc run plan.ron")]
     Run(RunArgs),
+    /// Write the weights of a checkpoint in the form that other programs read
+    #[command(after_help = EXPORT_HELP)]
+    Export(ExportArgs),
     /// Lay files out in the one style; a file with syntax errors is left as it is
     #[command(after_help = FMT_HELP)]
     Fmt(FmtArgs),
@@ -269,13 +279,60 @@ pub struct RunArgs {
     #[command(flatten)]
     pub recipe: RecipeArgs,
 
-    /// The folder for metrics; by default the recipe's checkpoint.dir
+    /// The folder for metrics, checkpoints and weights; by default the recipe's checkpoint.dir
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
+
+    /// Go on from the newest checkpoint of the folder, or from the one at PATH
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    pub resume: Option<Option<PathBuf>>,
 
     /// Threads for all ranks of this machine together; by default one a core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
+}
+
+#[derive(Args)]
+pub struct ExportArgs {
+    #[command(subcommand)]
+    pub form: ExportCommand,
+}
+
+#[derive(Subcommand)]
+pub enum ExportCommand {
+    /// A Hugging Face folder: the names, shapes and types of the checkpoint that the recipe describes
+    #[command(after_help = EXPORT_HELP)]
+    Hf(ExportHf),
+}
+
+#[derive(Args)]
+pub struct ExportHf {
+    /// A checkpoint, or the folder of a run for its newest one
+    pub checkpoint: PathBuf,
+
+    /// The folder to write; one that holds something is never overwritten
+    #[arg(long, short, value_name = "DIR")]
+    pub output: PathBuf,
+
+    /// The type of trained tensors; by default that of the folder training began from
+    #[arg(long, value_enum)]
+    pub dtype: Option<FloatType>,
+
+    /// The largest size of a file
+    #[arg(long, value_name = "SIZE", default_value = "5GB", value_parser = size)]
+    pub max_shard_size: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FloatType {
+    F32,
+    Bf16,
+    F16,
+}
+
+/// Bytes, as `5GB` or `500MiB`.
+fn size(text: &str) -> Result<u64, String> {
+    size_of(text).filter(|bytes| *bytes > 0).ok_or_else(|| "write a size such as 5GB or 500MiB".to_owned())
 }
 
 #[derive(Args)]

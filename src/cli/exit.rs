@@ -26,9 +26,15 @@ impl From<Diagnostic> for Failure {
     /// What only shows while running is a failure; everything else could have been written differently, a learning rate or
     /// weights under which the loss is no number among it.
     fn from(diagnostic: Diagnostic) -> Self {
-        let running = ["step::runtime::", "step::comm::", "step::weights::write"]
-            .iter()
-            .any(|area| diagnostic.code.starts_with(area));
+        let running = [
+            "step::runtime::",
+            "step::comm::",
+            "step::weights::write",
+            "step::checkpoint::write",
+            "step::export::differs",
+        ]
+        .iter()
+        .any(|area| diagnostic.code.starts_with(area));
         let running = running && diagnostic.code != "step::runtime::not_finite";
         if running { Failure::Running(diagnostic) } else { Failure::Input(vec![diagnostic]) }
     }

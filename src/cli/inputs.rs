@@ -81,7 +81,9 @@ pub fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnosti
         "step::data::vocab" => &[("data.tokenizer", "this tokenizer"), ("model.vocab", "this vocabulary")],
         "step::data::tokenizer" => &[("data.tokenizer", "named here")],
         "step::data::too_small" => &[("data.sequence", "tokens a sequence")],
-        "step::output::unwritable" => &[("checkpoint.dir", "named here")],
+        "step::output::unwritable" | "step::checkpoint::exists" | "step::checkpoint::busy" => {
+            &[("checkpoint.dir", "named here")]
+        }
         "step::train::stage" => &[("train.stage", "set here")],
         code if code.starts_with("step::weights::") => &[("model.weights", "named here")],
         _ => &[],

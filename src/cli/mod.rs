@@ -5,12 +5,14 @@ mod check;
 mod completions;
 mod exit;
 mod explain;
+mod export;
 mod fmt;
 mod import;
 mod inputs;
 mod new;
 mod plan;
 mod replace;
+mod resume;
 mod run;
 mod schema;
 mod session;
@@ -42,6 +44,7 @@ pub fn main() -> ExitCode {
         Command::Fmt(args) => fmt::fmt(&mut session, args),
         Command::New(args) => new::new(&mut session, args),
         Command::Import { from: ImportFrom::Hf(args) } => import::hf(&mut session, args),
+        Command::Export(args) => export::export(&mut session, args),
         Command::Explain(args) => explain::explain(&session, args),
         Command::Schema(args) => schema::schema(&session, args),
         Command::Completions(args) => completions::completions(&session, args),

@@ -2,17 +2,21 @@
 
 use super::args::RunArgs;
 use super::exit::Failure;
+use super::export::{self, SHARD, described};
 use super::inputs::{data_config, output, place, weights};
+use super::resume::{manifest, resume};
 use super::session::Session;
 use super::target::{compile, read_plan};
-use super::train::{Trained, save, train};
+use super::train::{Trained, train};
+use crate::checkpoint::{Checkpoint, Home, Manifest, Position, Saver, Target, compare};
 use crate::data::Loader;
 use crate::diag::Diagnostic;
-use crate::plan::{Demand, Plan};
+use crate::plan::{Demand, Mesh, Plan};
 use crate::recipe::{DeviceKind, Origins, Stage};
-use crate::report::{Metrics, bytes, duration};
-use crate::runtime::{Cpu, Loaded};
+use crate::report::{Metrics, bytes, checkpoint_line, duration};
+use crate::runtime::{Checkpoints, Cpu, Loaded};
 use crate::weights::{Audit, Folder};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,49 +27,82 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
         Some(extension) if extension == "ron" => (read_plan(&args.recipe.file)?, None),
         _ => compile(session, args).map(|(plan, origins)| (plan, Some(origins)))?,
     };
-    if let Some(checkpoint) = plan.checkpoint.as_ref().filter(|c| c.every < plan.train.steps) {
-        let message = format!(
-            "the CPU engine writes the weights once, at the end, and not every {} steps",
-            checkpoint.every
-        );
-        let warning = Diagnostic::warning("step::run::checkpoint_every", message);
-        let place = origins.as_ref().and_then(|o| o.span("checkpoint.every"));
-        session.sink.push(warning.label(place, "set here"));
-    }
     let placed = |diagnostic| place(diagnostic, origins.as_ref());
     executable(&plan, origins.as_ref()).map_err(Failure::Input)?;
+    session.show_warnings();
     let plan = Arc::new(plan);
-    let weights = weights(&plan).map_err(placed)?;
+    let folder = output(args, &plan);
+    let going_on = resume(args, &folder).map_err(placed)?;
+    let now = manifest(&plan).map_err(placed)?;
+    if let Some(then) = going_on.as_ref().map(Checkpoint::manifest) {
+        session.sink.extend(compare(then, &now, origins.as_ref()).map_err(Failure::Input)?);
+        session.show_warnings();
+    }
+    let checkpoints = Checkpoints { resume: going_on.as_ref(), saver: None };
+    let start = checkpoints.start();
+    if let Some(checkpoint) = going_on.as_ref().filter(|_| start.step >= plan.train.steps) {
+        session.print(&format!("all {} steps are done in {}\n", start.step, checkpoint.path().display()));
+        return weights_of(session, checkpoint, &folder);
+    }
+    // A checkpoint holds all that weights would give.
+    let weights = if going_on.is_some() { None } else { weights(&plan).map_err(placed)? };
     for warning in weights.iter().flat_map(|(_, audit)| audit.warnings.clone()) {
         session.sink.push(placed(warning));
     }
     session.show_warnings();
-    let loader = Loader::open(&data_config(&plan), 0, plan.mesh.devices as usize).map_err(placed)?;
-    let folder = output(args, &plan);
-    let metrics = Metrics::create(&folder).map_err(placed)?;
+    let loader =
+        Loader::open(&data_config(&plan), start.sequences, plan.mesh.devices as usize).map_err(placed)?;
+    let home = Home::open(&folder).map_err(placed)?;
+    let left = home.sweep().map_err(placed)?;
+    let metrics = match going_on {
+        Some(_) => Metrics::resume(&folder, start.step),
+        None => Metrics::create(&folder),
+    };
+    let metrics = metrics.map_err(placed)?;
     let found = loader.statistics();
     session.print(&format!(
-        "{} documents in {} files, {}; metrics go to {}\n\n",
+        "{} documents in {} files, {}; metrics go to {}\n",
         found.documents,
         found.files,
         bytes(found.bytes),
         metrics.path().display(),
     ));
+    going_on_from(session, &plan, going_on.as_ref(), &left);
     if let Some((folder, audit)) = &weights {
         session.print(&format!("{}\n", beside(folder, audit)));
     }
     let weights = weights.map(|(folder, _)| folder);
-    let trained = train(session, args, &plan, &loader, weights.as_ref(), metrics)?;
+    let base =
+        Manifest { step: start.step, position: Position { sequences: start.sequences }, ..now.clone() };
+    let saver = plan.checkpoint.as_ref().map(|cadence| Saver::new(&plan, cadence, home, base)).transpose()?;
+    let checkpoints = Checkpoints { saver: saver.as_ref(), ..checkpoints };
+    let trained = train(session, args, &plan, &loader, weights.as_ref(), checkpoints, metrics)?;
+    let saved = saver.map(Saver::finish).transpose()?.unwrap_or_default();
+    saved.iter().for_each(|saved| session.print(&format!("{}\n", checkpoint_line(saved))));
     summary(session, &plan, &loader, &trained, started);
     if let Some(folder) = &weights {
         session.print(&loaded(&trained.outcome.loaded, folder.bytes()));
     }
     if trained.outcome.steps < plan.train.steps {
+        if plan.checkpoint.is_some() {
+            session.print(&format!("`--resume` goes on behind step {}\n", trained.outcome.steps));
+        }
         return Err(Failure::Interrupted);
     }
-    let path = folder.join("model.safetensors");
-    save(&plan, trained.parameters, &path)?;
-    session.print(&format!("weights are in {}\n", path.display()));
+    match &trained.parameters {
+        None => weights_of(session, &Checkpoint::open(&folder)?, &folder),
+        Some(parameters) => {
+            let exported = export::parameters(&now, parameters, None, SHARD, Target::Run(&folder))?;
+            session.print(&format!("weights: {}\n", described(&exported, &folder)));
+            Ok(())
+        }
+    }
+}
+
+/// Leaves the weights of a checkpoint in the run's folder, as other programs read them.
+fn weights_of(session: &Session, checkpoint: &Checkpoint, folder: &Path) -> Result<(), Failure> {
+    let exported = export::parameters(checkpoint.manifest(), checkpoint, None, SHARD, Target::Run(folder))?;
+    session.print(&format!("weights: {}\n", described(&exported, folder)));
     Ok(())
 }
 
@@ -85,6 +122,29 @@ fn loaded(ranks: &[Loaded], all: u64) -> String {
         format!("rank {rank} read {} of {} in {}\n", bytes(*read), bytes(all), duration(*seconds))
     };
     ranks.iter().enumerate().map(line).collect()
+}
+
+/// From where the run goes on, by which layout, and what an ended run has left behind.
+fn going_on_from(session: &Session, plan: &Plan, checkpoint: Option<&Checkpoint>, left: &[String]) {
+    if !left.is_empty() {
+        session.print(&format!("removed what an ended run had not finished: {}\n", left.join(", ")));
+    }
+    if let Some(checkpoint) = checkpoint {
+        let Manifest { step, position, mesh, .. } = checkpoint.manifest();
+        let layout = |mesh: &Mesh| {
+            format!("{} ranks, fsdp {}, ep {}, ep_fsdp {}", mesh.devices, mesh.fsdp, mesh.ep, mesh.ep_fsdp)
+        };
+        let written = match *mesh == plan.mesh {
+            true => String::new(),
+            false => format!(", written by {} and read by {}", layout(mesh), layout(&plan.mesh)),
+        };
+        session.print(&format!(
+            "going on behind step {step} and {} sequences from {}{written}\n",
+            position.sequences,
+            checkpoint.path().display(),
+        ));
+    }
+    session.print("\n");
 }
 
 /// What the native engine cannot run is refused before anything is touched.

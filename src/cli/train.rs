@@ -1,4 +1,4 @@
-//! Trains: progress, metrics, Ctrl-C, and the weights at the end.
+//! Trains: progress, metrics, checkpoints, Ctrl-C.
 
 use super::args::RunArgs;
 use super::exit::{self, Failure};
@@ -6,11 +6,9 @@ use super::session::Session;
 use crate::diag::Diagnostic;
 use crate::plan::Plan;
 use crate::report::{Metrics, Progress};
-use crate::runtime::{Feed, Job, Kind, Outcome, Snapshot, StepReport};
-use crate::weights::{self, Folder, Output};
-use std::collections::HashSet;
+use crate::runtime::{Checkpoints, Feed, Job, Kind, Outcome, Snapshot, StepReport};
+use crate::weights::Folder;
 use std::io::{IsTerminal, stdout};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Trained {
     pub outcome: Outcome,
     pub last: Option<StepReport>,
-    /// The trained parameters, where the run reached its last step.
-    pub parameters: Snapshot,
+    /// The trained parameters, where the run reached its last step and no checkpoint holds them.
+    pub parameters: Option<Snapshot>,
 }
 
 /// Trains until the last step or Ctrl-C; a second Ctrl-C ends the process at once.
@@ -29,26 +27,31 @@ pub fn train(
     plan: &Arc<Plan>,
     feed: &dyn Feed,
     weights: Option<&Folder>,
+    checkpoints: Checkpoints,
     mut metrics: Metrics,
 ) -> Result<Trained, Failure> {
     let stop = interruptible()?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let progress = Progress::new(plan.train.steps, plan.memory.peak, session.style(), stdout().is_terminal());
-    let parameters = Snapshot::new(Arc::clone(plan), Kind::Parameters);
+    let steps = checkpoints.start().step..plan.train.steps;
+    let progress = Progress::new(steps, plan.memory.peak, session.style(), stdout().is_terminal());
+    let unsaved = checkpoints.saver.is_none();
+    let parameters = unsaved.then(|| Snapshot::new(Arc::clone(plan), Kind::Parameters));
     let job = Job {
         plan: Arc::clone(plan),
         feed,
         weights,
+        checkpoints,
         threads: args.threads.map_or(cores, usize::from),
         stop: &stop,
         inspect: &|rank, report| {
-            if report.last {
+            if let Some(parameters) = parameters.as_ref().filter(|_| report.last) {
                 parameters.add(rank);
             }
         },
     };
     let (mut last, mut written) = (None, Ok(()));
     let outcome = job.run(|report| {
+        checkpoints.saver.iter().flat_map(|saver| saver.news()).for_each(|saved| progress.saved(&saved));
         progress.step(report);
         last = Some(*report);
         if written.is_ok() {
@@ -75,16 +78,4 @@ fn interruptible() -> Result<Arc<AtomicBool>, Diagnostic> {
         Diagnostic::error("step::runtime::signal", format!("cannot catch Ctrl-C: {error}"))
     })?;
     Ok(stop)
-}
-
-/// Writes the parameters under their checkpoint names and in their checkpoint types.
-pub fn save(plan: &Plan, parameters: Snapshot, path: &Path) -> Result<(), Diagnostic> {
-    let values = parameters.tensors();
-    let mut listed = HashSet::new();
-    let tensors = plan.params.iter().flat_map(|p| p.tensors());
-    let tensors = tensors.filter(|t| values.contains_key(&t.name) && listed.insert(t.name.clone()));
-    let outputs = tensors.map(|t| Output { name: t.name, dtype: t.dtype, shape: t.shape });
-    weights::write(path, &outputs.collect::<Vec<_>>(), |output, writer| {
-        values.get(&output.name).map_or(Ok(()), |(_, values)| writer.write(values))
-    })
 }

@@ -11,7 +11,7 @@ use super::time::{Schedule, Time};
 use super::traffic::Traffic;
 use super::workspace;
 use crate::model::{Aside, Counts, Model, Parameter};
-use crate::recipe::{Checkpoint, Cluster, Data, DeviceKind, Parallel, Recipe, Train, Weights};
+use crate::recipe::{self, Checkpoint, Cluster, Data, DeviceKind, Parallel, Recipe, Train, Weights};
 use serde::{Deserialize, Serialize};
 
 /// The version of the plan's form; a file of another version is refused.
@@ -44,6 +44,8 @@ pub struct Plan {
     pub mesh: Mesh,
     /// What the native engine cannot run of it.
     pub demands: Vec<Demand>,
+    /// The architecture as the recipe describes it.
+    pub model: recipe::Model,
     pub vocab: u64,
     pub counts: Counts,
     pub memory: Memory,
@@ -75,7 +77,7 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
     let schedule = Schedule::of(&program, &mesh, cluster, recipe.data.sequence);
     let work = (&program, &schedule);
     let time = Time::of(work, (&model, &counts), (&mesh, cluster), (&recipe.train, &recipe.data));
-    Plan {
+    let mut plan = Plan {
         version: VERSION,
         recipe: recipe.name.clone(),
         profile: profile.map(str::to_owned),
@@ -83,6 +85,7 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
         parallel: recipe.parallel.clone(),
         mesh,
         demands: demands::of(recipe),
+        model: recipe.model.clone(),
         vocab: model.vocab,
         counts,
         memory: Memory::of(&program),
@@ -96,7 +99,11 @@ pub fn compile(recipe: &Recipe, profile: Option<&str>, task: Task) -> Plan {
         params: model.params,
         placement,
         program,
+    };
+    if task.trains() {
+        plan.memory.stage(plan.staging(), plan.cluster.device.kind == DeviceKind::Cpu);
     }
+    plan
 }
 
 impl Plan {

@@ -33,13 +33,15 @@ pub enum Category {
     Buffers,
     /// Temporaries of one layer and of the optimizer, operands widened for one instruction.
     Workspace,
+    /// Copies of the state, from which checkpoints are written while training goes on.
+    Staging,
     /// What the allocator holds and cannot use.
     Slack,
 }
 
 impl Category {
     /// All of them, in the order of the enum.
-    pub const ALL: [Category; 13] = [
+    pub const ALL: [Category; 14] = [
         Category::Parameters,
         Category::Master,
         Category::Gradients,
@@ -52,6 +54,7 @@ impl Category {
         Category::Logits,
         Category::Buffers,
         Category::Workspace,
+        Category::Staging,
         Category::Slack,
     ];
 
@@ -70,6 +73,7 @@ impl Category {
             Category::Logits => "logits and loss",
             Category::Buffers => "communication buffers",
             Category::Workspace => "workspace",
+            Category::Staging => "checkpoint staging",
             Category::Slack => "allocator slack",
         }
     }
@@ -78,7 +82,8 @@ impl Category {
 /// Bytes a rank needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Persistent region and arena: what a device allocates before the first step, and all it ever does.
+    /// Persistent region, arena and, on a host, the staging of checkpoints: what is allocated before the first step, and all
+    /// that ever is.
     pub peak: u64,
     /// Live bytes by category at the instruction where they are most, persistent ones included.
     pub at_peak: BTreeMap<Category, u64>,
@@ -86,6 +91,9 @@ pub struct Memory {
     pub peak_instr: usize,
     /// Arena bytes that no live buffer uses at the peak.
     pub slack: u64,
+    /// Bytes that a rank sets aside in the memory of its host, where that is another than the device's, to write
+    /// checkpoints from while training goes on.
+    pub host: u64,
 }
 
 /// Live bytes of the arena after each instruction, by category.
@@ -134,7 +142,17 @@ impl Memory {
         }
         let used: u64 = at_peak.values().sum();
         let peak = program.persistent + program.arena;
-        Memory { peak, peak_instr, slack: peak - used, at_peak }
+        Memory { peak, peak_instr, slack: peak - used, at_peak, host: 0 }
+    }
+
+    /// Adds what a rank sets aside to write checkpoints from; `on_host`: its device computes in the host's memory.
+    pub fn stage(&mut self, bytes: u64, on_host: bool) {
+        if !on_host {
+            self.host = bytes;
+        } else if bytes > 0 {
+            self.at_peak.insert(Category::Staging, bytes);
+            self.peak += bytes;
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 use super::mesh::{Axis, Mesh};
 use crate::model::{FfnModule, Model, ParamId, Part};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Index of a unit in [`Placement::units`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -41,10 +42,59 @@ pub struct Unit {
 
 impl Unit {
     /// The elements of the unit that the rank at `coordinate` on [`Unit::axis`] holds, without padding.
-    pub fn held(&self, coordinate: u64) -> std::ops::Range<u64> {
+    pub fn held(&self, coordinate: u64) -> Range<u64> {
         let start = (coordinate * self.shard).min(self.elements);
         start..(start + self.shard).min(self.elements)
     }
+
+    /// The axis along which ranks hold copies of the same shard.
+    pub fn copies(&self) -> Axis {
+        if self.axis == Axis::Fsdp { Axis::Replicate } else { Axis::ExpertReplicate }
+    }
+
+    /// What the shard of `rank` is made of.
+    pub fn held_pieces(&self, mesh: &Mesh, rank: u64) -> Vec<Piece> {
+        let held = self.held(mesh.coordinate(self.axis, rank));
+        self.pieces(mesh, rank, held.clone(), held.start)
+    }
+
+    /// What `rank` writes into a checkpoint: its shard, divided evenly among the ranks that hold a copy of it, so that all
+    /// ranks together write every element once.
+    pub fn saved_pieces(&self, mesh: &Mesh, rank: u64) -> Vec<Piece> {
+        let held = self.held(mesh.coordinate(self.axis, rank));
+        let each = (held.end - held.start).div_ceil(mesh.size(self.copies()));
+        let start = (held.start + mesh.coordinate(self.copies(), rank) * each).min(held.end);
+        self.pieces(mesh, rank, start..(start + each).min(held.end), held.start)
+    }
+
+    /// The parameters in elements `range` of the unit, where the shard of `rank` starts at element `shard`.
+    fn pieces(&self, mesh: &Mesh, rank: u64, range: Range<u64>, shard: u64) -> Vec<Piece> {
+        let placed = self.params.iter().filter_map(|placed| {
+            let start = range.start.max(placed.offset);
+            let end = range.end.min(placed.offset + placed.elements);
+            // Experts: this rank's part of the stacked parameter starts behind those of the lower `ep` coordinates.
+            let first = match self.axis {
+                Axis::EpFsdp => mesh.coordinate(Axis::Ep, rank) * placed.elements,
+                _ => 0,
+            };
+            (start < end).then(|| Piece {
+                param: placed.param,
+                elements: first + start - placed.offset..first + end - placed.offset,
+                offset: start - shard,
+            })
+        });
+        placed.collect()
+    }
+}
+
+/// A part of a rank's shard: which elements of which parameter it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    pub param: ParamId,
+    /// Elements of the flattened parameter.
+    pub elements: Range<u64>,
+    /// Where they start in the shard.
+    pub offset: u64,
 }
 
 /// All units, and the frozen parameters, which every rank holds whole.
@@ -111,5 +161,40 @@ impl Placement {
     /// Trainable elements that one rank holds, padding included.
     pub fn shard_elements(&self) -> u64 {
         self.units.iter().map(|unit| unit.shard).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However the mesh is cut, uneven shards and padding included, the ranks write every element once and hold it once for
+    /// each copy.
+    #[test]
+    fn ranks_write_every_element_once() {
+        let meshes = [(1, 1, 1, 1), (4, 4, 2, 2), (8, 4, 2, 2), (8, 2, 4, 1), (6, 3, 1, 2), (12, 12, 3, 4)];
+        for (devices, fsdp, ep, ep_fsdp) in meshes {
+            let mesh = Mesh { devices, fsdp, ep, ep_fsdp };
+            for axis in [Axis::Fsdp, Axis::EpFsdp] {
+                // The parameters [12, 5] and [24], of which an `ep` coordinate holds its part.
+                let divide = if axis == Axis::EpFsdp { ep } else { 1 };
+                let placed =
+                    |param, offset, elements: u64| Placed { param: ParamId(param), offset, elements };
+                let params = vec![placed(0, 0, 60 / divide), placed(1, 60 / divide, 24 / divide)];
+                let elements = 84 / divide;
+                let shard = elements.div_ceil(mesh.size(axis));
+                let unit = Unit { name: "u".into(), axis, params, elements, decayed: 0, shard };
+                let count = |of: &dyn Fn(u64) -> Vec<Piece>| {
+                    let mut seen = [vec![0; 60], vec![0; 24]];
+                    for piece in (0..devices).flat_map(of) {
+                        piece.elements.for_each(|at| seen[piece.param.0 as usize][at as usize] += 1);
+                    }
+                    seen.concat()
+                };
+                let copies = mesh.size(unit.copies());
+                assert_eq!(count(&|rank| unit.held_pieces(&mesh, rank)), vec![copies; 84], "{mesh:?}");
+                assert_eq!(count(&|rank| unit.saved_pieces(&mesh, rank)), vec![1; 84], "{mesh:?}");
+            }
+        }
     }
 }

@@ -82,6 +82,15 @@ pub fn measure(number: f64, word: &str) -> Result<Value, UnitError> {
     }
 }
 
+/// The bytes of a size as it is written in a recipe, `5GB` or `500MiB`.
+pub fn size_of(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| c.is_alphabetic())?;
+    match measure(text[..digits].trim().parse().ok()?, &text[digits..]) {
+        Ok(Value::Size(bytes)) => u64::try_from(bytes).ok(),
+        _ => None,
+    }
+}
+
 fn whole(number: f64) -> Result<i64, UnitError> {
     if number.abs() <= LARGEST { Ok(number as i64) } else { Err(UnitError::TooLarge) }
 }
@@ -130,6 +139,10 @@ mod tests {
         assert_eq!(value(30.0, "min"), Some(Value::Duration(1800.0)));
         assert_eq!(value(10.0, "us"), Some(Value::Duration(1e-5)));
         assert_eq!(value(22.0, "%"), Some(Value::Ratio(0.22)));
+        assert_eq!(
+            ["5GB", "1.5 KiB", "7", "-1GB", "4Ki"].map(size_of),
+            [Some(5_000_000_000), Some(1536), None, None, None]
+        );
         assert_eq!(value(1.0, "furlong"), None);
         assert_eq!(value(1e300, "T"), None);
         assert!(UNITS.iter().all(|word| unit(word).is_some()));

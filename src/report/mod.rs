@@ -25,7 +25,7 @@ pub use json_schema::json_schema;
 pub use metrics::Metrics;
 pub use page::{explain_all, explain_area, explain_page};
 pub use plan::{headline, plan_page};
-pub use progress::Progress;
+pub use progress::{Progress, checkpoint_line};
 pub use quantity::{bytes, count, duration, percent, seconds};
 pub use reference::reference;
 pub use savings::savings_section;

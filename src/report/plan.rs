@@ -4,7 +4,7 @@ use super::quantity::{bytes, count, seconds};
 use super::sheet::{Sheet, fit, machine};
 use super::style::Style;
 use crate::model::Part;
-use crate::plan::{Axis, Plan, terms};
+use crate::plan::{Axis, Contents, Plan, terms};
 use crate::recipe::DeviceKind;
 
 /// The imbalance of routing that is shown beside balance.
@@ -28,6 +28,7 @@ pub fn plan_page(plan: &Plan, style: Style) -> String {
     if plan.program.routed.iter().any(|r| r.capacity < r.bound) {
         page.line("", &style.dim(&imbalance(plan)));
     }
+    checkpoints(plan, &mut page);
     let t = &plan.time;
     let spent = t.spent.iter().filter(|(_, spent)| **spent > 5e-4 * t.step);
     page.time([t.step, t.tokens, t.mfu], spent.map(|(bound, spent)| (bound.word(), *spent)));
@@ -70,6 +71,29 @@ fn mesh(plan: &Plan, page: &mut Sheet) {
             "",
             &format!("experts  {ep} ep × {ep_fsdp} ep_fsdp{copies}, {each} of {all} experts a rank"),
         );
+    }
+}
+
+/// What is written while training goes on, and the memory of the host that it takes.
+fn checkpoints(plan: &Plan, page: &mut Sheet) {
+    let Some(checkpoint) = &plan.checkpoint else { return };
+    let steps = |every: u64| match every {
+        every if every >= plan.train.steps => "behind the last step".to_owned(),
+        1 => "behind every step".to_owned(),
+        every => format!("every {every} steps"),
+    };
+    let all = bytes(plan.saved_bytes(Contents::State));
+    page.gap();
+    page.line("checkpoint", &format!("{all} {}, {} kept", steps(checkpoint.every), checkpoint.keep));
+    if let Some(every) = checkpoint.weights_every {
+        let weights = bytes(plan.saved_bytes(Contents::Weights));
+        page.line("", &format!("{weights} of weights alone {}", steps(every)));
+    }
+    let host = plan.memory.host;
+    if host > 0 {
+        let node = bytes(host * plan.cluster.devices_per_node);
+        let text = format!("{} of host memory a rank, {node} a node, to write from meanwhile", bytes(host));
+        page.line("", &text);
     }
 }
 

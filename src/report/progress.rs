@@ -2,14 +2,18 @@
 
 use super::quantity::{bytes, count, duration};
 use super::style::Style;
+use crate::checkpoint::Saved;
+use crate::plan::Contents;
 use crate::runtime::StepReport;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{Write, stdout};
+use std::ops::Range;
 use std::time::Instant;
 
 /// Shows the steps of a run.
 pub struct Progress {
-    steps: u64,
+    /// Behind the steps of the run that is gone on with, up to the last one.
+    steps: Range<u64>,
     style: Style,
     /// Bytes a rank uses.
     memory: u64,
@@ -21,9 +25,9 @@ pub struct Progress {
 
 impl Progress {
     /// `terminal` says whether a person watches.
-    pub fn new(steps: u64, memory: u64, style: Style, terminal: bool) -> Progress {
+    pub fn new(steps: Range<u64>, memory: u64, style: Style, terminal: bool) -> Progress {
         let bar = terminal.then(|| {
-            let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stdout());
+            let bar = ProgressBar::with_draw_target(Some(steps.end), ProgressDrawTarget::stdout());
             let template = if style.color {
                 "{bar:32.green/dim} {pos}/{len}  {msg}"
             } else {
@@ -34,7 +38,8 @@ impl Progress {
             }
             bar
         });
-        Progress { steps, style, memory, started: Instant::now(), bar, every: (steps / 20).max(1) }
+        let every = (steps.end.saturating_sub(steps.start) / 20).max(1);
+        Progress { steps, style, memory, started: Instant::now(), bar, every }
     }
 
     /// Shows a finished step.
@@ -45,13 +50,22 @@ impl Progress {
             let _ = writeln!(stdout(), "{line}");
             return;
         };
-        if report.step == 1 || report.step.is_multiple_of(self.every) || report.last {
+        if report.step == self.steps.start + 1 || report.step.is_multiple_of(self.every) || report.last {
             bar.println(&line);
         }
         bar.set_message(self.left(report));
         bar.set_position(report.step);
         if report.last {
             bar.finish_and_clear();
+        }
+    }
+
+    /// Says that a checkpoint is complete.
+    pub fn saved(&self, saved: &Saved) {
+        let line = self.style.dim(&checkpoint_line(saved));
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => drop(writeln!(stdout(), "{line}")),
         }
     }
 
@@ -63,9 +77,9 @@ impl Progress {
     }
 
     fn line(&self, report: &StepReport) -> String {
-        let width = self.steps.to_string().len();
+        let width = self.steps.end.to_string().len();
         let rate = count(report.tokens as f64 / report.seconds);
-        let step = self.style.dim(&format!("step {:>width$}/{}", report.step, self.steps));
+        let step = self.style.dim(&format!("step {:>width$}/{}", report.step, self.steps.end));
         let loss = self.style.bold(&format!("loss {:.4}", report.loss));
         format!(
             "{step}  {loss}  norm {:.3}  lr {:.2e}  {rate} tokens/s  {} a rank  {}",
@@ -77,7 +91,17 @@ impl Progress {
     }
 
     fn left(&self, report: &StepReport) -> String {
-        let each = self.started.elapsed().as_secs_f64() / report.step as f64;
-        format!("{} left", duration(each * (self.steps - report.step) as f64))
+        let each = self.started.elapsed().as_secs_f64() / (report.step - self.steps.start) as f64;
+        format!("{} left", duration(each * (self.steps.end - report.step) as f64))
     }
+}
+
+/// A checkpoint in a line: where it is, how large it is, how long it took beside the training.
+pub fn checkpoint_line(saved: &Saved) -> String {
+    let what = match saved.contents {
+        Contents::State => "checkpoint",
+        Contents::Weights => "weights",
+    };
+    let (size, took) = (bytes(saved.bytes), duration(saved.seconds));
+    format!("{what} of step {}: {size} in {took}, {}", saved.step, saved.path.display())
 }

@@ -131,6 +131,7 @@ fn memory(plan: &Plan) -> Value {
         "peak_at": format!("instruction {}, {}", m.peak_instr, operation.unwrap_or_default()),
         "peak_instruction": m.peak_instr,
         "peak_operation": operation,
+        "host": m.host,
         "persistent": program.persistent,
         "arena": program.arena,
         "largest_at_peak": largest.collect::<Vec<_>>(),

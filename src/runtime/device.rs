@@ -54,7 +54,10 @@ pub trait Device {
     /// Those of `fill`.
     fn fill(&mut self, view: View, fill: &mut Fill) -> Result<(), Diagnostic>;
 
-    /// Copies numbers out of a persistent buffer.
+    /// Copies numbers out of a persistent buffer into as many of `out`.
+    fn copy(&self, view: View, out: &mut [f32]);
+
+    /// The numbers of a persistent buffer.
     fn read(&self, view: View) -> Vec<f32>;
 
     /// The first element of a view that is infinite or no number; none among whole numbers.

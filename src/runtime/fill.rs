@@ -1,31 +1,49 @@
-//! Fills a rank's shards: from scratch or from the bytes of a checkpoint that belong to them.
+//! Fills a rank's shards: from scratch, or from the bytes of weights or of a checkpoint that belong to them.
 
 use super::device::Device;
 use super::init::initialise;
 use crate::base::Line;
+use crate::checkpoint::Checkpoint;
 use crate::diag::Diagnostic;
-use crate::model::{ParamId, Parameter};
-use crate::plan::{Axis, Category, Plan, Unit, View};
+use crate::model::Parameter;
+use crate::plan::{Category, Plan, Role, Slice, Unit, View};
 use crate::weights::Folder;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Where parameters come from.
+/// Where a run begins.
 #[derive(Clone, Copy)]
 pub enum Origin<'a> {
-    Scratch { seed: u64 },
-    Checkpoint(&'a Folder),
+    /// Parameters drawn at random.
+    Scratch,
+    /// The parameters of a Hugging Face folder.
+    Weights(&'a Folder),
+    /// Parameters and moments as a run has left them, whatever its layout was.
+    Checkpoint(&'a Checkpoint),
 }
 
 impl Origin<'_> {
-    /// Writes elements `range` of the flattened parameter to `out`, and says how many bytes of files that took.
-    fn read(&self, parameter: &Parameter, range: Range<u64>, out: &mut [f32]) -> Result<u64, Diagnostic> {
+    /// Whether there is something to fill in; moments begin at zero, as the memory does.
+    fn gives(&self, role: Role) -> bool {
+        role == Role::Parameter || matches!(self, Origin::Checkpoint(_))
+    }
+
+    /// Writes elements `range` of what is kept for the flattened parameter to `out`, and says how many bytes of files that
+    /// took.
+    fn read(
+        &self,
+        (role, parameter): (Role, &Parameter),
+        seed: u64,
+        range: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<u64, Diagnostic> {
         let folder = match self {
-            Origin::Scratch { seed } => {
-                initialise(parameter, *seed, range, out);
+            Origin::Scratch => {
+                initialise(parameter, seed, range, out);
                 return Ok(0);
             }
-            Origin::Checkpoint(folder) => folder,
+            Origin::Checkpoint(checkpoint) => return checkpoint.read(role, parameter, range, out),
+            Origin::Weights(folder) => folder,
         };
         let lines: Vec<(u64, Line)> = parameter.lines(range.clone()).collect();
         let tensors = lines.chunk_by(|a, b| a.0 == b.0).map(|same| {
@@ -34,35 +52,6 @@ impl Origin<'_> {
         });
         tensors.sum()
     }
-}
-
-/// A part of a rank's shard: which elements of which parameter it is.
-pub struct Piece {
-    pub param: ParamId,
-    /// Elements of the flattened parameter.
-    pub elements: Range<u64>,
-    /// Where they start in the shard.
-    pub offset: u64,
-}
-
-/// What the shard of `rank` of a unit is made of.
-pub fn pieces(plan: &Plan, unit: &Unit, rank: u64) -> Vec<Piece> {
-    let held = unit.held(plan.mesh.coordinate(unit.axis, rank));
-    let placed = unit.params.iter().filter_map(|placed| {
-        let start = held.start.max(placed.offset);
-        let end = held.end.min(placed.offset + placed.elements);
-        // Experts: this rank's part of the stacked parameter starts behind those of the lower `ep` coordinates.
-        let first = match unit.axis {
-            Axis::EpFsdp => plan.mesh.coordinate(Axis::Ep, rank) * placed.elements,
-            _ => 0,
-        };
-        (start < end).then(|| Piece {
-            param: placed.param,
-            elements: first + start - placed.offset..first + end - placed.offset,
-            offset: start - held.start,
-        })
-    });
-    placed.collect()
 }
 
 /// The persistent buffers of one category, in the order of the units.
@@ -75,23 +64,18 @@ pub fn shards(plan: &Plan, category: Category) -> impl Iterator<Item = (&Unit, V
     plan.placement.units.iter().zip(shards)
 }
 
-/// Fills parameters and frozen parameters of `rank`, and says how many bytes of files that took.
+/// Fills parameters, frozen parameters and, where a run goes on, moments of `rank`, and says how many bytes of files that
+/// took.
 ///
 /// # Errors
-/// What the checkpoint's reader reports.
+/// What the reader of weights or checkpoint reports.
 pub fn fill(plan: &Plan, rank: u64, device: &mut dyn Device, origin: Origin) -> Result<u64, Diagnostic> {
-    let mut bytes = 0;
-    for (unit, view) in shards(plan, Category::Parameters) {
-        for piece in pieces(plan, unit, rank) {
-            let view = View { offset: piece.offset, cols: piece.elements.end - piece.elements.start, ..view };
-            bytes += load(device, view, &plan.params[piece.param.0 as usize], piece.elements, origin)?;
-        }
-    }
-    for (&id, view) in plan.placement.frozen.iter().zip(&plan.program.frozen) {
-        let parameter = &plan.params[id.0 as usize];
-        bytes += load(device, *view, parameter, 0..parameter.elements(), origin)?;
-    }
-    Ok(bytes)
+    let slices = plan.held(rank);
+    slices
+        .iter()
+        .filter(|slice| origin.gives(slice.role))
+        .map(|slice| load(plan, device, slice, origin))
+        .sum()
 }
 
 /// Elements that a thread loads at a time: many enough that transposed matrices are read in long lines.
@@ -99,20 +83,17 @@ const CHUNK: usize = 1 << 22;
 /// Vectors and routers are searched for values that are no numbers: few elements, and one of them spoils everything.
 const SEARCHED: u64 = 1 << 20;
 
-/// Loads elements `range` of a parameter into `view`.
-fn load(
-    device: &mut dyn Device,
-    view: View,
-    parameter: &Parameter,
-    range: Range<u64>,
-    origin: Origin,
-) -> Result<u64, Diagnostic> {
+/// Loads the elements of a slice to where it lies.
+fn load(plan: &Plan, device: &mut dyn Device, slice: &Slice, origin: Origin) -> Result<u64, Diagnostic> {
+    let (parameter, range) = (&plan.params[slice.param.0 as usize], &slice.elements);
+    let view = View { cols: slice.len(), ..slice.view };
     let mut bytes = 0;
     device.fill(view, &mut |first, out| {
         let first = range.start + first;
         let chunks = out.par_chunks_mut(CHUNK).enumerate().map(|(i, out)| {
             let first = first + (i * CHUNK) as u64;
-            origin.read(parameter, first..first + out.len() as u64, out)
+            let range = first..first + out.len() as u64;
+            origin.read((slice.role, parameter), plan.train.seed, range, out)
         });
         bytes += chunks.sum::<Result<u64, _>>()?;
         let searched: &[f32] = if parameter.elements() <= SEARCHED { out } else { &[] };

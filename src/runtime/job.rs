@@ -2,7 +2,8 @@
 
 use super::cpu::Cpu;
 use super::fill::{Origin, fill};
-use super::rank::Rank;
+use super::rank::{Rank, Start};
+use crate::checkpoint::{Checkpoint, Saver};
 use crate::comm::{Communicator, local};
 use crate::data::{Loader, Sequence};
 use crate::diag::Diagnostic;
@@ -59,7 +60,7 @@ pub struct Loaded {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Steps that were applied.
+    /// Steps that have been applied, those of the run that was gone on with among them.
     pub steps: u64,
     /// Bytes set aside for the rank that needs most, and the most that any rank used.
     pub reserved: u64,
@@ -68,12 +69,31 @@ pub struct Outcome {
     pub loaded: Vec<Loaded>,
 }
 
+/// What a run has to do with checkpoints.
+#[derive(Clone, Copy, Default)]
+pub struct Checkpoints<'a> {
+    /// The checkpoint to go on from; it takes the place of weights.
+    pub resume: Option<&'a Checkpoint>,
+    /// What saves the state behind steps.
+    pub saver: Option<&'a Saver>,
+}
+
+impl Checkpoints<'_> {
+    /// Where the run begins.
+    pub fn start(&self) -> Start {
+        let manifest = self.resume.map(Checkpoint::manifest);
+        manifest.map_or(Start::default(), |m| Start { step: m.step, sequences: m.position.sequences })
+    }
+}
+
 /// A run of a plan on this machine.
 pub struct Job<'a> {
     pub plan: Arc<Plan>,
     pub feed: &'a dyn Feed,
-    /// The checkpoint to start from; from scratch without one.
+    /// The weights to start from; from scratch without any.
     pub weights: Option<&'a Folder>,
+    /// The run to go on with, and what saves this one.
+    pub checkpoints: Checkpoints<'a>,
     /// Threads for all ranks together.
     pub threads: usize,
     /// Set from outside to stop behind the current step.
@@ -90,8 +110,13 @@ impl Job<'_> {
     pub fn run(&self, mut report: impl FnMut(&StepReport)) -> Result<Outcome, Diagnostic> {
         self.on_every_rank(
             |mut rank, loaded, sender| {
-                for step in 1..=self.plan.train.steps {
+                let start = self.checkpoints.start().step;
+                for step in start + 1..=self.plan.train.steps {
                     let done = rank.step(step, self.feed, self.stop.load(Ordering::Relaxed))?;
+                    if let Some(saver) = self.checkpoints.saver {
+                        saver
+                            .behind(rank.number(), step, done.last, &mut |view, out| rank.copy(view, out))?;
+                    }
                     (self.inspect)(&rank, &done);
                     if rank.number() == 0 {
                         // Nobody listens any more only when the run is being torn down.
@@ -101,16 +126,19 @@ impl Job<'_> {
                         return Ok((done.step, rank.memory(), loaded));
                     }
                 }
-                Ok((0, rank.memory(), loaded))
+                Ok((start, rank.memory(), loaded))
             },
             // Ends when the last rank has ended, however it did.
             |receiver| receiver.iter().for_each(|done| report(&done)),
         )
-        .map(|ends| Outcome {
-            steps: ends[0].0,
-            reserved: ends.iter().map(|(_, memory, _)| memory.0).max().unwrap_or(0),
-            used: ends.iter().map(|(_, memory, _)| memory.1).max().unwrap_or(0),
-            loaded: ends.into_iter().map(|(.., loaded)| loaded).collect(),
+        .map(|ends| {
+            let staging = self.checkpoints.saver.map_or(0, Saver::staging);
+            Outcome {
+                steps: ends[0].0,
+                reserved: staging + ends.iter().map(|(_, memory, _)| memory.0).max().unwrap_or(0),
+                used: staging + ends.iter().map(|(_, memory, _)| memory.1).max().unwrap_or(0),
+                loaded: ends.into_iter().map(|(.., loaded)| loaded).collect(),
+            }
         })
     }
 
@@ -124,9 +152,10 @@ impl Job<'_> {
         verify(&self.plan)?;
         let ranks = self.plan.mesh.devices as usize;
         let threads = (self.threads / ranks).max(1);
-        let origin = match self.weights {
-            Some(folder) => Origin::Checkpoint(folder),
-            None => Origin::Scratch { seed: self.plan.train.seed },
+        let origin = match (self.checkpoints.resume, self.weights) {
+            (Some(checkpoint), _) => Origin::Checkpoint(checkpoint),
+            (None, Some(folder)) => Origin::Weights(folder),
+            (None, None) => Origin::Scratch,
         };
         let one = |comm: Box<dyn Communicator>, sender: Sender<StepReport>| {
             let number = u64::from(comm.rank());
@@ -134,7 +163,8 @@ impl Job<'_> {
             let started = Instant::now();
             let bytes = fill(&self.plan, number, &mut device, origin)?;
             let loaded = Loaded { bytes, seconds: started.elapsed().as_secs_f64() };
-            work(Rank::new(Arc::clone(&self.plan), number, Box::new(device)), loaded, &sender)
+            let rank = Rank::new(Arc::clone(&self.plan), number, Box::new(device), self.checkpoints.start());
+            work(rank, loaded, &sender)
         };
         let one = &one;
         let (sender, receiver) = mpsc::channel();
@@ -188,7 +218,8 @@ fn on_every_rank<T: Send>(
 ) -> Result<Vec<T>, Diagnostic> {
     let stop = AtomicBool::new(false);
     let threads = thread::available_parallelism().map_or(1, |n| n.get());
-    let job = Job { plan, feed, weights, threads, stop: &stop, inspect: &|_, _| {} };
+    let checkpoints = Checkpoints::default();
+    let job = Job { plan, feed, weights, checkpoints, threads, stop: &stop, inspect: &|_, _| {} };
     job.on_every_rank(|rank, loaded, _| work(rank, loaded), drop)
 }
 

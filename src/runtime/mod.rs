@@ -16,7 +16,7 @@ mod snapshot;
 
 pub use cpu::Cpu;
 pub use device::{Device, Fill, Scalars};
-pub use job::{Feed, Job, Loaded, Outcome, StepReport, forward, load};
-pub use rank::Rank;
+pub use job::{Checkpoints, Feed, Job, Loaded, Outcome, StepReport, forward, load};
+pub use rank::{Rank, Start};
 pub use schedule::learning_rate;
 pub use snapshot::{Kind, Snapshot};

@@ -10,19 +10,27 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Where a run begins: steps that have been applied, and sequences that have been trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Start {
+    pub step: u64,
+    pub sequences: u64,
+}
+
 /// A rank with its device and the sequences of the step it is in.
 pub struct Rank {
     pub(super) plan: Arc<Plan>,
     number: u64,
     pub(super) device: Box<dyn Device>,
+    start: Start,
     /// All micro batches of a step, one behind the other.
     batch: Vec<Arc<Sequence>>,
 }
 
 impl Rank {
-    pub fn new(plan: Arc<Plan>, number: u64, device: Box<dyn Device>) -> Rank {
+    pub fn new(plan: Arc<Plan>, number: u64, device: Box<dyn Device>, start: Start) -> Rank {
         let sequences = plan.program.accumulation * plan.train.micro_batch;
-        Rank { plan, number, device, batch: Vec::with_capacity(sequences as usize) }
+        Rank { plan, number, device, start, batch: Vec::with_capacity(sequences as usize) }
     }
 
     /// Which rank of the world this is.
@@ -30,7 +38,12 @@ impl Rank {
         self.number
     }
 
-    /// Copies a persistent buffer.
+    /// Copies a persistent buffer, or a part of it, into as many of `out`.
+    pub fn copy(&self, view: View, out: &mut [f32]) {
+        self.device.copy(view, out);
+    }
+
+    /// The numbers of a persistent buffer.
     pub fn read(&self, view: View) -> Vec<f32> {
         self.device.read(view)
     }
@@ -40,7 +53,7 @@ impl Rank {
         self.device.memory()
     }
 
-    /// Runs step `step` (from 1) on the sequences that belong to this rank.
+    /// Runs step `step` (from 1, or behind the one that a checkpoint was written at) on the sequences that belong to this rank.
     ///
     /// # Errors
     /// What the feed, a collective or the device report, or a loss that is no number.
@@ -96,7 +109,7 @@ impl Rank {
     /// As [`Rank::step`].
     pub fn forward(&mut self, feed: &dyn Feed) -> Result<(), Diagnostic> {
         let plan = Arc::clone(&self.plan);
-        self.fetch(1, feed)?;
+        self.fetch(self.start.step + 1, feed)?;
         self.load(0);
         let mut scalars = Scalars { step: 1, ..Scalars::default() };
         self.walk(plan.program.micro.clone(), &mut scalars)
@@ -107,7 +120,8 @@ impl Rank {
         let (train, ranks) = (&self.plan.train, self.plan.mesh.devices);
         self.batch.clear();
         for micro in 0..self.plan.program.accumulation {
-            let first = (step - 1) * train.global_batch + (micro * ranks + self.number) * train.micro_batch;
+            let before = self.start.sequences + (step - 1 - self.start.step) * train.global_batch;
+            let first = before + (micro * ranks + self.number) * train.micro_batch;
             for index in first..first + train.micro_batch {
                 self.batch.push(feed.sequence(self.number, index)?);
             }

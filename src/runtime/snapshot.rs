@@ -1,10 +1,14 @@
 //! Whole tensors from the shards of all ranks, under their checkpoint names.
 
-use super::fill::{pieces, shards};
+use super::fill::shards;
 use super::rank::Rank;
+use crate::checkpoint::Elements;
+use crate::diag::Diagnostic;
+use crate::model::ParamId;
 use crate::plan::{Category, Plan};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Which persistent buffers to collect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +37,10 @@ impl Snapshot {
         Snapshot { plan, kind, whole: Mutex::new(whole) }
     }
 
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<f32>>> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Copies this rank's shards to their places.
     pub fn add(&self, rank: &Rank) {
         let category = match self.kind {
@@ -41,15 +49,15 @@ impl Snapshot {
         };
         for (unit, view) in shards(&self.plan, category) {
             let values = rank.read(view);
-            let mut whole = self.whole.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            for piece in pieces(&self.plan, unit, rank.number()) {
+            let mut whole = self.lock();
+            for piece in unit.held_pieces(&self.plan.mesh, rank.number()) {
                 let (from, to) = (piece.elements.start as usize, piece.elements.end as usize);
                 let at = piece.offset as usize;
                 whole[piece.param.0 as usize][from..to].copy_from_slice(&values[at..at + to - from]);
             }
         }
         if self.kind == Kind::Parameters && rank.number() == 0 {
-            let mut whole = self.whole.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut whole = self.lock();
             for (param, view) in self.plan.placement.frozen.iter().zip(&self.plan.program.frozen) {
                 whole[param.0 as usize] = rank.read(*view);
             }
@@ -58,7 +66,7 @@ impl Snapshot {
 
     /// The tensors by checkpoint name, with their shapes.
     pub fn tensors(self) -> BTreeMap<String, (Vec<u64>, Vec<f32>)> {
-        let whole = self.whole.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let whole = self.whole.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut tensors = BTreeMap::new();
         for (parameter, values) in self.plan.params.iter().zip(whole) {
             if values.is_empty() {
@@ -75,5 +83,16 @@ impl Snapshot {
             }
         }
         tensors
+    }
+}
+
+impl Elements for Snapshot {
+    fn holds(&self, param: ParamId) -> bool {
+        self.lock().get(param.0 as usize).is_some_and(|values| !values.is_empty())
+    }
+
+    fn elements(&self, param: ParamId, elements: Range<u64>, out: &mut [f32]) -> Result<(), Diagnostic> {
+        out.copy_from_slice(&self.lock()[param.0 as usize][elements.start as usize..elements.end as usize]);
+        Ok(())
     }
 }

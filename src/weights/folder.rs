@@ -1,6 +1,7 @@
 //! A checkpoint of Hugging Face: one file, or shards with an index, and where each tensor lies in them.
 
 use super::header::{self, Encoding};
+use crate::base::DType;
 use crate::diag::Diagnostic;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +70,16 @@ impl Folder {
     /// Where the tensor of this name lies.
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name)
+    }
+
+    /// The type that holds a tensor's elements, where they are of one that can be read: 8-bit floats with their scales are
+    /// bf16.
+    pub fn dtype(&self, name: &str) -> Option<DType> {
+        match self.tensors.get(name)?.encoding {
+            Encoding::Known(dtype) => Some(dtype),
+            Encoding::Float8 => Some(DType::Bf16),
+            Encoding::Other(..) => None,
+        }
     }
 
     /// The names of all tensors, sorted.

@@ -16,7 +16,8 @@ mod tests;
 mod write;
 
 pub use audit::{Audit, Needs};
+pub use float8::scale_name;
 pub use folder::{Folder, TensorInfo};
 pub use header::Encoding;
 pub use read::Reader;
-pub use write::{Output, TensorWriter, write};
+pub use write::{Output, TensorWriter, header, write};

@@ -103,8 +103,12 @@ pub fn write(
     unfinished.finish(path).map_err(failed)
 }
 
-/// The length and the JSON of the header, padded so that the data begins at a multiple of 8.
-fn header(tensors: &[Output]) -> Result<Vec<u8>, String> {
+/// What stands before the data of a file: the length and the JSON of the header, padded so that the data begins at a
+/// multiple of 8.
+///
+/// # Errors
+/// A tensor listed twice or of an integer type.
+pub fn header(tensors: &[Output]) -> Result<Vec<u8>, String> {
     let mut listed = BTreeMap::new();
     let mut at = 0;
     for tensor in tensors {

@@ -5,9 +5,12 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// A folder with a small text, the shipped tokenizer and recipes to try things on.
-struct Desk {
+pub struct Desk {
     folder: TempDir,
 }
+
+/// The program under test.
+pub const STEPC: &str = env!("CARGO_BIN_EXE_stepc");
 
 /// A recipe that trains in a second; `REPLACE` lets a test spoil one line.
 const RECIPE: &str = r#"use "models/step35.step"
@@ -38,7 +41,7 @@ recipe small {
 "#;
 
 impl Desk {
-    fn new() -> Desk {
+    pub fn new() -> Desk {
         let folder = TempDir::new().unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data");
         std::fs::copy(root.join("tokenizer.json"), folder.path().join("tokenizer.json")).unwrap();
@@ -49,29 +52,29 @@ impl Desk {
         desk
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
     /// The recipe with one text replaced by another.
-    fn spoil(&self, old: &str, new: &str) {
+    pub fn spoil(&self, old: &str, new: &str) {
         assert!(RECIPE.contains(old), "{old}");
         self.write("small.step", &RECIPE.replace(old, new));
     }
 
-    fn stepc(&self, args: &[&str]) -> Run {
-        let output = Command::new(env!("CARGO_BIN_EXE_stepc"))
-            .args(args)
-            .current_dir(self.folder.path())
-            .env("NO_COLOR", "1")
-            .env("COLUMNS", "120")
-            .output()
-            .unwrap();
-        Run::new(output)
+    /// The program, about to run here.
+    pub fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.folder.path()).env("NO_COLOR", "1").env("COLUMNS", "120");
+        command
+    }
+
+    pub fn stepc(&self, args: &[&str]) -> Run {
+        Run::new(self.command(STEPC, args).output().unwrap())
     }
 
     /// Bad input: exit code 2, the diagnostic's code, its place, words of its text, and no output folder.
@@ -87,14 +90,14 @@ impl Desk {
     }
 }
 
-struct Run {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub struct Run {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
 }
 
 impl Run {
-    fn new(output: Output) -> Run {
+    pub fn new(output: Output) -> Run {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Run { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
@@ -128,8 +131,10 @@ fn a_recipe_trains_and_leaves_metrics_and_weights() {
 #[test]
 fn metrics_of_an_earlier_run_are_kept() {
     let desk = Desk::new();
+    desk.spoil("  checkpoint { dir = \"out\", every = 3 }\n", "");
     for _ in 0..2 {
-        assert_eq!(desk.stepc(&["run", "small.step", "--set", "train.steps=1"]).code, Some(0));
+        let run = desk.stepc(&["run", "small.step", "--set", "train.steps=1", "--output", "out"]);
+        assert_eq!(run.code, Some(0), "{}", run.err);
     }
     assert!(desk.path("out/metrics.1.jsonl").exists());
 }

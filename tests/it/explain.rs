@@ -9,13 +9,16 @@ use stepc::diag::render;
 
 /// Areas whose problems show only with files, machines or commands that no recipe holds.
 const OUTSIDE: &[&str] = &[
+    "checkpoint",
     "comm",
     "explain",
+    "export",
     "fmt",
     "new",
     "output",
     "plan",
     "precision",
+    "resume",
     "run",
     "runtime",
     "tune",

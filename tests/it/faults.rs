@@ -7,7 +7,7 @@ use stepc::comm::{Communicator, local};
 use stepc::data::Sequence;
 use stepc::diag::Diagnostic;
 use stepc::plan::{Axis, BufferId, Category, Plan, Task, View};
-use stepc::runtime::{Cpu, Device, Feed, Job, Rank, StepReport};
+use stepc::runtime::{Checkpoints, Cpu, Device, Feed, Job, Rank, Start, StepReport};
 
 fn two_ranks() -> Arc<Plan> {
     let set = ["model.weights=scratch", "cluster.devices=2", "parallel.ep=2", "train.micro_batch=1"];
@@ -16,7 +16,8 @@ fn two_ranks() -> Arc<Plan> {
 
 fn run(feed: &dyn Feed, inspect: &(dyn Fn(&Rank, &StepReport) + Sync)) -> (u64, Diagnostic) {
     let stop = AtomicBool::new(false);
-    let job = Job { plan: two_ranks(), feed, weights: None, threads: 2, stop: &stop, inspect };
+    let checkpoints = Checkpoints::default();
+    let job = Job { plan: two_ranks(), feed, weights: None, checkpoints, threads: 2, stop: &stop, inspect };
     let mut steps = 0;
     let failure = job.run(|report| steps = report.step).unwrap_err();
     (steps, failure)
@@ -85,7 +86,7 @@ fn until_it_fails(plan: &Arc<Plan>, poison: &str) -> Vec<(u64, Diagnostic, bool)
             };
             device.fill(view, &mut fill).unwrap();
         }
-        let mut rank = Rank::new(Arc::clone(plan), number, Box::new(device));
+        let mut rank = Rank::new(Arc::clone(plan), number, Box::new(device), Start::default());
         let feed = Fixed(vec![sequence((0..48).collect())]);
         let bits = |rank: &Rank| -> Vec<u32> {
             views().flat_map(|(_, view)| rank.read(view)).map(f32::to_bits).collect()

@@ -15,8 +15,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("data", &["base", "diag"]),
     ("weights", &["base", "diag"]),
     ("import", &["base", "diag", "syntax", "recipe", "weights"]),
-    ("runtime", &["base", "diag", "recipe", "model", "plan", "kernels", "comm", "data", "weights"]),
-    ("report", &["base", "diag", "recipe", "model", "plan", "runtime"]),
+    ("checkpoint", &["base", "diag", "recipe", "model", "plan", "weights"]),
+    (
+        "runtime",
+        &["base", "diag", "recipe", "model", "plan", "kernels", "comm", "data", "weights", "checkpoint"],
+    ),
+    ("report", &["base", "diag", "recipe", "model", "plan", "checkpoint", "runtime"]),
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cases;
+mod checkpoint;
 mod cli;
 mod command;
 mod engines;
@@ -18,11 +19,13 @@ mod html;
 mod imbalance;
 mod import;
 mod invariance;
+mod killed;
 mod language;
 mod layers;
 mod layouts;
 mod model;
 mod new;
+mod reshard;
 mod router;
 mod support;
 mod tamper;

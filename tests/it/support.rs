@@ -10,7 +10,7 @@ use stepc::data::Sequence;
 use stepc::diag::{Diagnostic, Sink, render};
 use stepc::plan::{Plan, Task, compile};
 use stepc::recipe::{Request, Resolved, load};
-use stepc::runtime::{Feed, Job, Kind, Snapshot, StepReport};
+use stepc::runtime::{Checkpoints, Feed, Job, Kind, Snapshot, StepReport};
 use stepc::weights::Folder;
 
 /// Tensors by checkpoint name, with their shapes.
@@ -101,6 +101,7 @@ pub fn train(plan: &Arc<Plan>, feed: &dyn Feed, weights: Option<&Folder>, thread
         plan: Arc::clone(plan),
         feed,
         weights,
+        checkpoints: Checkpoints::default(),
         threads,
         stop: &stop,
         inspect: &|rank, report| {

@@ -18,6 +18,18 @@ macro_rules! pages {
 }
 
 pages! {
+    "checkpoints of a run"
+    checkpoint {
+        busy
+        damaged
+        exists
+        manifest
+        newer
+        none
+        version
+        write
+    }
+
     "collectives between ranks"
     comm {
         aborted
@@ -56,6 +68,12 @@ pages! {
     explain {
         ambiguous
         unknown
+    }
+
+    "`stepc export`"
+    export {
+        differs
+        lost
     }
 
     "`stepc fmt`"
@@ -167,9 +185,22 @@ pages! {
         use_not_found
     }
 
+    "what has changed since a checkpoint"
+    resume {
+        architecture
+        data
+        model
+        optimizer
+        schedule
+        seed
+        sequence
+        tokenizer
+        train
+        weights_only
+    }
+
     "where a recipe can run"
     run {
-        checkpoint_every
         no_target
         unsupported
     }

@@ -131,9 +131,13 @@ block! {
     pub struct Checkpoint("checkpoint") {
         /// Where checkpoints go.
         dir: PathBuf,
-        /// Steps between two checkpoints.
+        /// Steps between two checkpoints from which a run can go on; the last step always writes one.
         every: u64 { unit("steps"), at_least(1.0) } = train.steps,
-        /// Checkpoints that are kept; the oldest goes.
+        /// Checkpoints that are kept; the oldest goes when a new one is complete.
         keep: u64 { unit("checkpoints"), at_least(1.0) } = 1,
+        /// Steps between two checkpoints of the weights alone; `none`: no such checkpoints.
+        weights_every: Option<u64> { unit("steps"), at_least(1.0) } = none,
+        /// Checkpoints of the weights alone that are kept; `none`: all.
+        weights_keep: Option<u64> { unit("checkpoints"), at_least(1.0) } = none,
     }
 }

@@ -123,6 +123,9 @@ fn memory(plan: &Plan) -> Value {
         let bytes = program.rows(buffer.rows) * buffer.cols * buffer.dtype.size();
         *always.entry(buffer.category).or_insert(0) += bytes.div_ceil(MEMORY_UNIT);
     }
+    if let Some(staging) = plan.memory.at_peak.get(&Category::Staging) {
+        always.insert(Category::Staging, staging.div_ceil(MEMORY_UNIT));
+    }
     let live = Timeline::of(program).live;
     let mut known: Vec<Category> = live.iter().flat_map(|at| at.keys().copied()).collect();
     known.extend(always.keys());

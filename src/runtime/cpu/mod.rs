@@ -213,6 +213,10 @@ impl Device for Cpu {
         })
     }
 
+    fn copy(&self, view: View, out: &mut [f32]) {
+        self.load_wide(view, out);
+    }
+
     fn read(&self, view: View) -> Vec<f32> {
         let mut values = vec![0.0; self.elements(view)];
         self.load_wide(view, &mut values);
