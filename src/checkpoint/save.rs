@@ -214,9 +214,9 @@ impl Shared {
             }
         });
         if let Err(error) = written {
-            // Whatever else fails now is an echo of this.
-            let _ = fs::remove_dir_all(&folder);
             self.fail(self.not_written(&self.home.path().join(name), &error));
+            // Whatever else fails without the folder is an echo of this.
+            let _ = fs::remove_dir_all(&folder);
         }
     }
 
