@@ -16,6 +16,10 @@ Examples:
 
 Exit codes: 0 done, 1 a file would change (--check), 2 a file has syntax errors or cannot be read (nothing was written).";
 
+const IMPORT_HELP: &str = "Examples:\n  \
+    stepc import hf hf_weights/Qwen3-30B-A3B\n  \
+    stepc import hf hf_weights/gemma-2-9b --output models/gemma2.step";
+
 const EXPORT_HELP: &str = "\
 Examples:
   stepc export hf output/step35_flash --output hf_weights/mine
@@ -90,6 +94,7 @@ pub enum Command {
         stepc new hf_weights/Qwen3-30B-A3B")]
     New(NewArgs),
     /// Write the model of another format as a file of the language
+    #[command(after_help = IMPORT_HELP)]
     Import {
         #[command(subcommand)]
         from: ImportFrom,
@@ -147,9 +152,7 @@ pub struct CheckArgs {
 #[derive(Subcommand)]
 pub enum ImportFrom {
     /// A Hugging Face folder: its `config.json`, and the headers of its tensors where they are there
-    #[command(after_help = "Examples:\n  \
-        stepc import hf hf_weights/Qwen3-30B-A3B\n  \
-        stepc import hf hf_weights/gemma-2-9b --output models/gemma2.step")]
+    #[command(after_help = IMPORT_HELP)]
     Hf(ImportHf),
 }
 
