@@ -1,5 +1,6 @@
 //! What a checkpoint says of itself: `manifest.ron`, a line with the checksum of the rest, then RON.
 
+use crate::data;
 use crate::diag::Diagnostic;
 use crate::model::{Aside, Parameter};
 use crate::plan::{self, Contents, Mesh, Placement, Plan};
@@ -20,10 +21,12 @@ pub(super) const NAME: &str = "manifest.ron";
 const HEAD: &str = "// stepc checkpoint, checksum ";
 
 /// Where a run stands in its data: sequences are numbered through, the same for any number of ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Position {
     /// Sequences that have been trained on, which is the number of the next one.
     pub sequences: u64,
+    /// Where the next one begins in the files.
+    pub data: Option<data::Position>,
 }
 
 /// A file of a checkpoint.

@@ -4,6 +4,7 @@ use super::desk::{Desk, Request};
 use super::home::{self, Home};
 use super::manifest::{Facts, Manifest, Position};
 use super::shard::{self, Source};
+use crate::data;
 use crate::diag::Diagnostic;
 use crate::plan::{Contents, Plan, View};
 use crate::recipe;
@@ -41,6 +42,8 @@ struct Shared {
     base: Manifest,
     desks: Vec<Desk>,
     coming: Mutex<BTreeMap<(u64, Contents), Coming>>,
+    /// Where the data stands behind the steps that are being saved.
+    positions: Mutex<BTreeMap<u64, Position>>,
     saved: Mutex<Vec<Saved>>,
     failed: AtomicBool,
     failure: Mutex<Option<Diagnostic>>,
@@ -73,6 +76,7 @@ impl Saver {
             base,
             desks: desks.collect(),
             coming: Mutex::default(),
+            positions: Mutex::default(),
             saved: Mutex::default(),
             failed: AtomicBool::new(false),
             failure: Mutex::default(),
@@ -96,7 +100,8 @@ impl Saver {
     }
 
     /// Called on every rank behind every step: where a checkpoint is due, copies the state with `copy` for a thread to write,
-    /// or, where nothing comes behind it or no memory is set aside, writes it now.
+    /// or, where nothing comes behind it or no memory is set aside, writes it now. `data` says where the data stands before a
+    /// sequence; the first rank asks.
     ///
     /// # Errors
     /// What has gone wrong while writing, also that of an earlier checkpoint.
@@ -105,11 +110,18 @@ impl Saver {
         rank: u64,
         step: u64,
         last: bool,
+        data: &dyn Fn(u64) -> Result<Option<data::Position>, Diagnostic>,
         copy: &mut dyn FnMut(View, &mut [f32]),
     ) -> Result<(), Diagnostic> {
         let shared = &*self.shared;
         shared.check()?;
         let Some(contents) = shared.due(step, last) else { return Ok(()) };
+        if rank == 0 {
+            let since = (step - shared.base.step) * shared.plan.train.global_batch;
+            let sequences = shared.base.position.sequences + since;
+            let position = Position { sequences, data: data(sequences)? };
+            lock(&shared.positions).insert(step, position);
+        }
         let (desk, request) = (&shared.desks[rank as usize], Request { step, contents });
         if !desk.has_room(contents) {
             shared.write(rank, request, copy);
@@ -202,9 +214,9 @@ impl Shared {
             }
         });
         if let Err(error) = written {
-            // Whatever else fails now is an echo of this.
-            let _ = fs::remove_dir_all(&folder);
             self.fail(self.not_written(&self.home.path().join(name), &error));
+            // Whatever else fails without the folder is an echo of this.
+            let _ = fs::remove_dir_all(&folder);
         }
     }
 
@@ -232,11 +244,11 @@ impl Shared {
     /// Writes the manifest, gives the folder its name, and lets the oldest go.
     fn complete(&self, request: Request, name: &str, coming: Coming) -> io::Result<()> {
         let Request { step, contents } = request;
-        let since = (step - self.base.step) * self.plan.train.global_batch;
+        let position = lock(&self.positions).remove(&step);
         let manifest = Manifest {
             contents,
             step,
-            position: Position { sequences: self.base.position.sequences + since },
+            position: position.ok_or_else(|| io::Error::other("the position in the data is not known"))?,
             files: coming.files.into_iter().flatten().collect(),
             ..self.base.clone()
         };

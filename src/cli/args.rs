@@ -16,6 +16,10 @@ Examples:
 
 Exit codes: 0 done, 1 a file would change (--check), 2 a file has syntax errors or cannot be read (nothing was written).";
 
+const IMPORT_HELP: &str = "Examples:\n  \
+    stepc import hf hf_weights/Qwen3-30B-A3B\n  \
+    stepc import hf hf_weights/gemma-2-9b --output models/gemma2.step";
+
 const EXPORT_HELP: &str = "\
 Examples:
   stepc export hf output/step35_flash --output hf_weights/mine
@@ -75,6 +79,10 @@ pub enum Command {
     /// Write the weights of a checkpoint in the form that other programs read
     #[command(after_help = EXPORT_HELP)]
     Export(ExportArgs),
+    /// Look at the data of a recipe
+    #[command(after_help = "Example:\n  \
+        stepc data preview recipes/step35_flash.step --profile laptop")]
+    Data(DataArgs),
     /// Lay files out in the one style; a file with syntax errors is left as it is
     #[command(after_help = FMT_HELP)]
     Fmt(FmtArgs),
@@ -86,6 +94,7 @@ pub enum Command {
         stepc new hf_weights/Qwen3-30B-A3B")]
     New(NewArgs),
     /// Write the model of another format as a file of the language
+    #[command(after_help = IMPORT_HELP)]
     Import {
         #[command(subcommand)]
         from: ImportFrom,
@@ -143,9 +152,7 @@ pub struct CheckArgs {
 #[derive(Subcommand)]
 pub enum ImportFrom {
     /// A Hugging Face folder: its `config.json`, and the headers of its tensors where they are there
-    #[command(after_help = "Examples:\n  \
-        stepc import hf hf_weights/Qwen3-30B-A3B\n  \
-        stepc import hf hf_weights/gemma-2-9b --output models/gemma2.step")]
+    #[command(after_help = IMPORT_HELP)]
     Hf(ImportHf),
 }
 
@@ -333,6 +340,40 @@ pub enum FloatType {
 /// Bytes, as `5GB` or `500MiB`.
 fn size(text: &str) -> Result<u64, String> {
     size_of(text).filter(|bytes| *bytes > 0).ok_or_else(|| "write a size such as 5GB or 500MiB".to_owned())
+}
+
+#[derive(Args)]
+pub struct DataArgs {
+    #[command(subcommand)]
+    pub command: DataCommand,
+}
+
+#[derive(Subcommand)]
+pub enum DataCommand {
+    /// Show sequences as they will be trained on: documents, and which of their tokens are learned
+    #[command(after_help = "Examples:\n  \
+        stepc data preview recipes/step35_flash.step --profile laptop\n  \
+        stepc data preview recipe.step -n 3 --source chat --ids\n  \
+        stepc data preview recipe.step --color always | less -R")]
+    Preview(PreviewArgs),
+}
+
+#[derive(Args)]
+pub struct PreviewArgs {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+
+    /// How many sequences to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub sequences: u32,
+
+    /// Show this source alone
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+
+    /// Show the ids of the tokens too
+    #[arg(long)]
+    pub ids: bool,
 }
 
 #[derive(Args)]

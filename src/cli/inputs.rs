@@ -5,9 +5,12 @@ use crate::data;
 use crate::diag::Diagnostic;
 use crate::model::{Aside, Parameter, Part};
 use crate::plan::Plan;
-use crate::recipe::{Format, Origins, Pack, Weights};
+use crate::recipe::{Answers, Data, Fault, Format, Origins, Overlong, Pack, Stage, Train, Weights};
 use crate::weights::{Audit, Folder, Needs};
 use std::path::{Path, PathBuf};
+
+/// Tokens that are prepared ahead of a step at most.
+const MOST_AHEAD: u64 = 16 << 20;
 
 /// The checkpoint that a plan starts from, audited, and what the audit found beside the parameters.
 pub fn weights(plan: &Plan) -> Result<Option<(Folder, Audit)>, Diagnostic> {
@@ -44,28 +47,61 @@ pub fn audit(path: &Path, params: &[Parameter], aside: &Aside) -> Result<(Folder
 }
 
 /// The configuration of the data loader.
-pub fn data_config(plan: &Plan) -> data::Config {
-    let sources = plan.data.sources.iter().map(|(name, source)| data::SourceConfig {
+pub fn data_config(data: &Data, train: &Train, vocab: u64) -> data::Config {
+    let sources = data.sources.iter().map(|(name, source)| data::SourceConfig {
         name: name.clone(),
         glob: source.path.clone(),
         format: match source.format {
             Format::Auto => data::Format::Auto,
             Format::Text => data::Format::Text,
             Format::Jsonl => data::Format::Jsonl,
+            Format::Json => data::Format::Json,
             Format::Parquet => data::Format::Parquet,
+            Format::Arrow => data::Format::Arrow,
         },
         column: source.column.clone(),
         weight: source.weight,
         separator: source.separator.clone(),
     });
+    let fault = |fault| match fault {
+        Fault::Skip => data::Fault::Skip,
+        Fault::Stop => data::Fault::Stop,
+    };
+    let policy = data::Policy {
+        overlong: match data.overlong {
+            Overlong::Drop => data::Overlong::Drop,
+            Overlong::Truncate => data::Overlong::Truncate,
+            Overlong::Split => data::Overlong::Split,
+            Overlong::Error => data::Overlong::Error,
+        },
+        invalid: fault(data.invalid),
+        empty: fault(data.empty),
+        unsupervised: fault(data.unsupervised),
+    };
+    let chat = data::ChatConfig {
+        template: data.chat.template.clone(),
+        date: data.chat.date.clone(),
+        assistant: match data.chat.assistant {
+            Answers::All => data::Answers::All,
+            Answers::Last => data::Answers::Last,
+            Answers::None => data::Answers::None,
+        },
+        system: data.chat.system,
+        user: data.chat.user,
+        tool: data.chat.tool,
+    };
     data::Config {
         sources: sources.collect(),
-        tokenizer: plan.data.tokenizer.clone(),
-        sequence: plan.data.sequence as usize,
-        documents: plan.data.pack == Pack::Documents,
-        seed: plan.train.seed,
-        vocab: plan.vocab as usize,
+        tokenizer: data.tokenizer.clone(),
+        sequence: data.sequence as usize,
+        documents: data.pack == Pack::Documents,
+        seed: train.seed,
+        vocab: vocab as usize,
         eos: None,
+        policy,
+        chat: (train.stage == Stage::Sft).then_some(chat),
+        workers: std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(4)),
+        ahead: train.global_batch.clamp(32, MOST_AHEAD.div_ceil(data.sequence).max(32)),
     }
 }
 
@@ -80,11 +116,17 @@ pub fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnosti
     let fields: &[(&str, &str)] = match diagnostic.code {
         "step::data::vocab" => &[("data.tokenizer", "this tokenizer"), ("model.vocab", "this vocabulary")],
         "step::data::tokenizer" => &[("data.tokenizer", "named here")],
+        "step::data::template" => {
+            &[("data.chat.template", "named here"), ("data.tokenizer", "this tokenizer")]
+        }
+        "step::data::overlong" => &[("data.overlong", "set here"), ("data.sequence", "tokens a sequence")],
+        "step::data::conversation" | "step::data::unsupervised" => {
+            &[("train.stage", "conversations are asked for here")]
+        }
         "step::data::too_small" => &[("data.sequence", "tokens a sequence")],
         "step::output::unwritable" | "step::checkpoint::exists" | "step::checkpoint::busy" => {
             &[("checkpoint.dir", "named here")]
         }
-        "step::train::stage" => &[("train.stage", "set here")],
         code if code.starts_with("step::weights::") => &[("model.weights", "named here")],
         _ => &[],
     };

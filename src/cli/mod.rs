@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod completions;
+mod data;
 mod exit;
 mod explain;
 mod export;
@@ -41,6 +42,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::plan(&mut session, args),
         Command::Tune(args) => tune::tune(&mut session, args),
         Command::Run(args) => run::run(&mut session, args),
+        Command::Data(args) => data::data(&mut session, args),
         Command::Fmt(args) => fmt::fmt(&mut session, args),
         Command::New(args) => new::new(&mut session, args),
         Command::Import { from: ImportFrom::Hf(args) } => import::hf(&mut session, args),

@@ -8,7 +8,7 @@ use super::resume::{manifest, resume};
 use super::session::Session;
 use super::target::{compile, read_plan};
 use super::train::{Trained, train};
-use crate::checkpoint::{Checkpoint, Home, Manifest, Position, Saver, Target, compare};
+use crate::checkpoint::{Checkpoint, Home, Manifest, Saver, Target, compare};
 use crate::data::Loader;
 use crate::diag::Diagnostic;
 use crate::plan::{Demand, Mesh, Plan};
@@ -19,6 +19,9 @@ use crate::weights::{Audit, Folder};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Passes over the data beyond which pretraining learns little.
+const MOST_PASSES: f64 = 4.0;
 
 /// Compiles what has to be compiled, checks data and weights, and trains.
 pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
@@ -50,8 +53,13 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
         session.sink.push(placed(warning));
     }
     session.show_warnings();
-    let loader =
-        Loader::open(&data_config(&plan), start.sequences, plan.mesh.devices as usize).map_err(placed)?;
+    let config = data_config(&plan.data, &plan.train, plan.vocab);
+    let readers = plan.mesh.devices as usize;
+    let loader = match going_on.as_ref().and_then(|checkpoint| checkpoint.manifest().position.data.as_ref()) {
+        Some(position) => Loader::open_at(&config, position, readers),
+        None => Loader::open(&config, readers),
+    };
+    let loader = loader.map_err(placed)?;
     let home = Home::open(&folder).map_err(placed)?;
     let left = home.sweep().map_err(placed)?;
     let metrics = match going_on {
@@ -59,27 +67,26 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
         None => Metrics::create(&folder),
     };
     let metrics = metrics.map_err(placed)?;
-    let found = loader.statistics();
-    session.print(&format!(
-        "{} documents in {} files, {}; metrics go to {}\n",
-        found.documents,
-        found.files,
-        bytes(found.bytes),
-        metrics.path().display(),
-    ));
+    outlook(session, &plan, &loader, origins.as_ref());
+    session.print(&format!("metrics go to {}\n", metrics.path().display()));
     going_on_from(session, &plan, going_on.as_ref(), &left);
     if let Some((folder, audit)) = &weights {
         session.print(&format!("{}\n", beside(folder, audit)));
     }
     let weights = weights.map(|(folder, _)| folder);
-    let base =
-        Manifest { step: start.step, position: Position { sequences: start.sequences }, ..now.clone() };
+    let base = match &going_on {
+        Some(checkpoint) => {
+            Manifest { step: start.step, position: checkpoint.manifest().position.clone(), ..now.clone() }
+        }
+        None => now.clone(),
+    };
     let saver = plan.checkpoint.as_ref().map(|cadence| Saver::new(&plan, cadence, home, base)).transpose()?;
     let checkpoints = Checkpoints { saver: saver.as_ref(), ..checkpoints };
     let trained = train(session, args, &plan, &loader, weights.as_ref(), checkpoints, metrics)?;
     let saved = saver.map(Saver::finish).transpose()?.unwrap_or_default();
     saved.iter().for_each(|saved| session.print(&format!("{}\n", checkpoint_line(saved))));
     summary(session, &plan, &loader, &trained, started);
+    session.sink.extend(loader.statistics().left_out());
     if let Some(folder) = &weights {
         session.print(&loaded(&trained.outcome.loaded, folder.bytes()));
     }
@@ -166,14 +173,29 @@ fn executable(plan: &Plan, origins: Option<&Origins>) -> Result<(), Vec<Diagnost
             ))
     });
     let mut refused: Vec<_> = refused.collect();
-    if plan.train.stage == Stage::Sft {
-        let message = "the CPU engine trains on every token: `stage = sft` is planned, not run";
-        let problem = Diagnostic::error("step::train::stage", message)
-            .help("write `stage = pretrain` in the profile for cpu");
-        refused.push(place(problem, origins));
-    }
     refused.extend(Cpu::supports(plan).err().map(|problem| place(problem, origins)));
     if refused.is_empty() { Ok(()) } else { Err(refused) }
+}
+
+/// What the data is, and how often the run will pass over it.
+fn outlook(session: &mut Session, plan: &Plan, loader: &Loader, origins: Option<&Origins>) {
+    let (found, train) = (loader.statistics(), &plan.train);
+    let sequences = train.steps.saturating_mul(train.global_batch);
+    let passes = found.passes(sequences.saturating_mul(plan.data.sequence));
+    let files = if found.files == 1 { "file" } else { "files" };
+    session.print(&format!(
+        "{} {files} of data, {}; {sequences} sequences are about {passes:.2} passes over it; ",
+        found.files,
+        bytes(found.bytes),
+    ));
+    if train.stage == Stage::Pretrain && passes > MOST_PASSES {
+        let message = format!("{} steps pass over the data about {passes:.0} times", train.steps);
+        let warning = Diagnostic::warning("step::data::epochs", message)
+            .label(origins.and_then(|o| o.span("train.steps")), "set here")
+            .help("add data, or take fewer steps: beyond four passes little is learned");
+        session.sink.push(warning);
+        session.show_warnings();
+    }
 }
 
 /// Time, loss beside that of guessing by frequency, and memory beside the plan.
@@ -191,6 +213,9 @@ fn summary(session: &Session, plan: &Plan, loader: &Loader, trained: &Trained, s
         duration(started.elapsed().as_secs_f64()),
         last.loss,
     ));
+    for line in data.told() {
+        session.print(&format!("{line}\n"));
+    }
     session.print(&format!(
         "{:.2} epochs; {} used by a rank at most, {} planned\n",
         data.epochs,

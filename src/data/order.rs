@@ -1,4 +1,4 @@
-//! The order of documents: a permutation that needs no memory, one for every pass over a source.
+//! The order of units and documents: a permutation that needs no memory.
 
 /// Rounds of the Feistel network.
 const ROUNDS: u64 = 6;
@@ -15,14 +15,14 @@ pub(super) struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `len` documents in pass `epoch` over the source with number `source`.
-    pub(super) fn new(len: u64, seed: u64, source: u64, epoch: u64) -> Self {
+    /// The permutation of `0..len` that belongs to `key`: the seed, and what tells this one from others.
+    pub(super) fn new(len: u64, key: &[u64]) -> Self {
         let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
-        let key = mix(mix(mix(seed) ^ source) ^ epoch);
+        let key = key.iter().fold(0, |key, part| mix(key ^ part));
         Permutation { len, half: bits.div_ceil(2).max(1), key }
     }
 
-    /// The document at `index`, which is below `len`.
+    /// What comes at `index`, which is below `len`.
     pub(super) fn at(&self, index: u64) -> u64 {
         debug_assert!(index < self.len);
         let mut value = self.once(index);
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn all(len: u64, seed: u64, source: u64, epoch: u64) -> Vec<u64> {
-        let permutation = Permutation::new(len, seed, source, epoch);
+        let permutation = Permutation::new(len, &[seed, source, epoch]);
         (0..len).map(|index| permutation.at(index)).collect()
     }
 

@@ -1,12 +1,13 @@
-//! Documents to sequences: one long stream of tokens, cut every `length` tokens.
+//! Documents to sequences.
 //!
-//! A document that does not end with its sequence goes on in the next one; the stream goes on from one pass
-//! over the files to the next, so nothing is dropped and nothing padded.
+//! With `overlong = split` documents form one stream of tokens that is cut every `length` tokens: a document that does not
+//! end with its sequence goes on in the next one, so nothing is dropped and nothing padded. Otherwise documents stay whole: a
+//! sequence begins with the document that has waited longest, the largest one that fits comes next, and what is left is
+//! padding without labels.
 
-use super::corpus::{Document, Source};
-use super::order::Permutation;
-use super::tokenizer::Tokenizer;
-use crate::diag::Diagnostic;
+use super::pool::Pool;
+use super::position::Pending;
+use super::record::Address;
 use std::collections::VecDeque;
 
 /// One training sample of `S` tokens.
@@ -14,8 +15,8 @@ use std::collections::VecDeque;
 pub struct Sequence {
     /// `[S]`.
     pub tokens: Vec<u32>,
-    /// `[S]`: the next token of the same document; -1 at the end of a document, where nothing is to be
-    /// predicted.
+    /// `[S]`: the next token of the same document where it is to be learned; -1 elsewhere, and at the end of a document,
+    /// where nothing is to be predicted.
     pub labels: Vec<i32>,
     /// Where attention is confined: segment `i` is `segments[i]..segments[i + 1]`, from 0 to `S`. One segment
     /// unless documents are kept apart.
@@ -24,141 +25,112 @@ pub struct Sequence {
     pub positions: Vec<u32>,
 }
 
-/// What has been drawn from a source.
-struct Draw {
-    source: Source,
-    documents: u64,
-    tokens: u64,
-    order: Permutation,
+impl Sequence {
+    /// Numbers the positions in `segments`.
+    fn new(tokens: Vec<u32>, labels: Vec<i32>, segments: Vec<u32>) -> Self {
+        let positions = segments.windows(2).flat_map(|segment| 0..segment[1] - segment[0]).collect();
+        Sequence { tokens, labels, segments, positions }
+    }
 }
 
-/// Makes the sequences one after the other.
-pub(super) struct Packer {
-    draws: Vec<Draw>,
-    tokenizer: Tokenizer,
-    length: usize,
-    apart: bool,
-    seed: u64,
-    /// The stream from the start of the next sequence on, and where documents end in it.
-    stream: Vec<u32>,
+/// A document, or a piece of one, that has been drawn, and where it came from.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub source: u32,
+    pub address: Address,
+    pub byte: u64,
+    pub ids: Vec<u32>,
+    pub targets: Vec<i32>,
+    /// Whether a document ends here.
+    pub ended: bool,
+}
+
+impl Part {
+    pub(super) fn pending(&self, skip: u64) -> Pending {
+        let Part { source, address, byte, ended, .. } = *self;
+        Pending { source, address, byte, skip, ended }
+    }
+}
+
+/// What has been drawn and waits for its sequence.
+pub(super) enum Waiting {
+    Stream(Stream),
+    Whole(Pool),
+}
+
+/// Tokens from the start of the next sequence on.
+#[derive(Default)]
+pub(super) struct Stream {
+    ids: VecDeque<u32>,
+    targets: VecDeque<i32>,
+    /// Where documents end in it.
     ends: VecDeque<usize>,
-    /// The document that is being read: its source, and whether it has given a token.
-    current: Option<(usize, Document, bool)>,
-    bytes: Vec<u8>,
-    text: String,
+    /// What it is made of: parts without their tokens, and how many those are.
+    parts: VecDeque<(Pending, u64)>,
 }
 
-impl Packer {
-    /// Reads as much as the first sequence needs, which must not be more than the files hold.
-    pub(super) fn new(
-        sources: Vec<Source>,
-        tokenizer: Tokenizer,
-        length: usize,
-        apart: bool,
-        seed: u64,
-    ) -> Result<Self, Diagnostic> {
-        let draw = |(number, source): (usize, Source)| {
-            let order = Permutation::new(source.len(), seed, number as u64, 0);
-            Draw { source, documents: 0, tokens: 0, order }
-        };
-        let draws = sources.into_iter().enumerate().map(draw).collect();
-        let (stream, ends, current) = (Vec::new(), VecDeque::new(), None);
-        let (bytes, text) = (Vec::new(), String::new());
-        let mut packer = Packer { draws, tokenizer, length, apart, seed, stream, ends, current, bytes, text };
-        while packer.stream.len() <= length {
-            if packer.draws.iter().all(|draw| draw.documents >= draw.source.len()) {
-                let (found, needed) = (packer.stream.len(), length + 1);
-                let message = format!("the data holds {found} tokens, one sequence needs {needed}");
-                return Err(
-                    Diagnostic::error("step::data::too_small", message).help("add data, or lower `sequence`")
-                );
-            }
-            packer.read()?;
-        }
-        Ok(packer)
+impl Stream {
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
     }
 
-    /// The next sequence.
-    pub(super) fn next(&mut self) -> Result<Sequence, Diagnostic> {
-        let length = self.length;
-        while self.stream.len() <= length {
-            self.read()?;
+    pub(super) fn push(&mut self, part: Part, skip: u64) {
+        let count = part.ids.len() as u64;
+        if count > 0 {
+            self.parts.push_back((part.pending(skip), count));
         }
-        let mut labels: Vec<i32> = self.stream[1..=length].iter().map(|&token| token as i32).collect();
+        self.ids.extend(part.ids.iter().skip(skip as usize));
+        self.targets.extend(part.targets.iter().skip(skip as usize));
+        if part.ended && count > 0 {
+            self.ends.push_back(self.ids.len());
+        }
+    }
+
+    pub(super) fn pending(&self) -> Vec<Pending> {
+        self.parts.iter().map(|(part, _)| *part).collect()
+    }
+
+    /// Cuts `length` tokens off; there are more.
+    pub(super) fn cut(&mut self, length: usize, apart: bool) -> Sequence {
+        let mut labels: Vec<i32> = self.targets.range(1..=length).copied().collect();
         let mut segments = vec![0];
         while let Some(&end) = self.ends.front().filter(|&&end| end <= length) {
             labels[end - 1] = -1;
-            if self.apart && end < length {
+            if apart && end < length {
                 segments.push(end as u32);
             }
             self.ends.pop_front();
         }
         segments.push(length as u32);
-        let positions = segments.windows(2).flat_map(|segment| 0..segment[1] - segment[0]).collect();
-        let tokens = self.stream.drain(..length).collect();
+        self.targets.drain(..length);
         self.ends.iter_mut().for_each(|end| *end -= length);
-        Ok(Sequence { tokens, labels, segments, positions })
-    }
-
-    /// Documents read to their end, and the most passes over one source.
-    pub(super) fn progress(&self) -> (u64, f64) {
-        let passes = self.draws.iter().map(|draw| draw.documents as f64 / draw.source.len() as f64);
-        (self.draws.iter().map(|draw| draw.documents).sum(), passes.fold(0.0, f64::max))
-    }
-
-    /// Files, documents and bytes of all sources.
-    pub(super) fn corpus(&self) -> (usize, u64, u64) {
-        let sources = self.draws.iter().map(|draw| &draw.source);
-        sources
-            .fold((0, 0, 0), |(f, d, b), source| (f + source.files(), d + source.len(), b + source.bytes()))
-    }
-
-    /// Adds one piece of a document to the stream, or ends the document.
-    fn read(&mut self) -> Result<(), Diagnostic> {
-        let (number, document, begun) = match &mut self.current {
-            Some(current) => current,
-            None => {
-                let next = self.choose()?;
-                self.current.insert(next)
+        let mut left = length as u64;
+        while let Some((part, count)) = self.parts.front_mut() {
+            let rest = *count - part.skip;
+            if left < rest {
+                part.skip += left;
+                break;
             }
-        };
-        let draw = &mut self.draws[*number];
-        let before = self.stream.len();
-        if document.piece(&mut self.bytes, &mut self.text)? {
-            self.tokenizer.encode(&self.text, &mut self.stream)?;
-            *begun |= self.stream.len() > before;
-        } else {
-            if *begun {
-                self.stream.extend(self.tokenizer.eos());
-                self.ends.push_back(self.stream.len());
-            }
-            draw.documents += 1;
-            self.current = None;
+            left -= rest;
+            self.parts.pop_front();
         }
-        draw.tokens += (self.stream.len() - before) as u64;
-        Ok(())
+        Sequence::new(self.ids.drain(..length).collect(), labels, segments)
     }
+}
 
-    /// Opens the next document of the source that lags most behind its share of the tokens.
-    fn choose(&mut self) -> Result<(usize, Document, bool), Diagnostic> {
-        let mut number = 0;
-        let lag = |draw: &Draw| draw.tokens as f64 / draw.source.weight;
-        for other in 1..self.draws.len() {
-            if lag(&self.draws[other]) < lag(&self.draws[number]) {
-                number = other;
-            }
+/// Whole documents in one sequence; the rest is `padding`.
+pub(super) fn join(parts: &[Part], length: usize, apart: bool, padding: u32) -> Sequence {
+    let (mut tokens, mut labels, mut segments) =
+        (Vec::with_capacity(length), Vec::with_capacity(length), vec![0]);
+    for part in parts {
+        tokens.extend_from_slice(&part.ids);
+        labels.extend(part.targets.iter().skip(1).copied().chain([-1]));
+        if apart && tokens.len() < length {
+            segments.push(tokens.len() as u32);
         }
-        let draw = &mut self.draws[number];
-        let (epoch, index) = (draw.documents / draw.source.len(), draw.documents % draw.source.len());
-        if index == 0 && epoch > 0 {
-            if draw.tokens == 0 {
-                let message =
-                    format!("source `{}` holds no text in {} documents", draw.source.name, draw.documents);
-                return Err(Diagnostic::error("step::data::empty", message)
-                    .help("look at its files and its `column`"));
-            }
-            draw.order = Permutation::new(draw.source.len(), self.seed, number as u64, epoch);
-        }
-        Ok((number, draw.source.document(draw.order.at(index))?, false))
     }
+    tokens.resize(length, padding);
+    labels.resize(length, -1);
+    segments.push(length as u32);
+    Sequence::new(tokens, labels, segments)
 }

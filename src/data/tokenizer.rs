@@ -1,7 +1,9 @@
 //! The Hugging Face tokenizer of a run: read from `tokenizer.json`, checked against the model's vocabulary.
 
+use crate::base::hash::fnv1a;
 use crate::diag::Diagnostic;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// End-of-text tokens by name, looked up in this order.
@@ -13,6 +15,9 @@ pub(super) struct Tokenizer {
     inner: tokenizers::Tokenizer,
     path: PathBuf,
     eos: Option<u32>,
+    vocab: usize,
+    /// Of the file's content.
+    pub hash: u64,
 }
 
 impl Tokenizer {
@@ -57,7 +62,24 @@ impl Tokenizer {
             let message = format!("the end-of-text token {id} is not below the model's `vocab` of {vocab}");
             return Err(Diagnostic::error("step::data::vocab", message).help("correct `eos` or `vocab`"));
         }
-        Ok(Tokenizer { inner, path: file, eos })
+        let hash = fnv1a(&String::from_utf8_lossy(&bytes));
+        Ok(Tokenizer { inner, path: file, eos, vocab, hash })
+    }
+
+    /// The folder that it lies in, with its configuration.
+    pub(super) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    /// Tokens with a meaning of their own, such as the end of an answer.
+    pub(super) fn special(&self) -> Vec<String> {
+        let added = self.inner.get_added_tokens_decoder();
+        added.into_values().filter(|token| token.special).map(|token| token.content).collect()
+    }
+
+    /// What is read where token `id` stands.
+    pub(super) fn show(&self, ids: &[u32]) -> String {
+        self.inner.decode(ids, false).unwrap_or_default()
     }
 
     /// The token that ends a document.
@@ -65,14 +87,45 @@ impl Tokenizer {
         self.eos
     }
 
-    /// Appends the tokens of `text`, without the special tokens a template would add.
-    pub(super) fn encode(&self, text: &str, tokens: &mut Vec<u32>) -> Result<(), Diagnostic> {
-        let encoding = self.inner.encode_fast(text, false).map_err(|error| {
-            let message = format!("the tokenizer {} fails on a document: {error}", self.path.display());
-            Diagnostic::error("step::data::tokenizer", message)
-        })?;
-        tokens.extend_from_slice(encoding.get_ids());
-        Ok(())
+    /// The tokens of `text`, without the special tokens a template would add.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
+        let encoding = self.inner.encode_fast(text, false).map_err(|error| error.to_string())?;
+        self.within(encoding.get_ids().to_vec())
+    }
+
+    /// The tokens of `text`, and which of them lie in the bytes `learned`, at least in part.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub(super) fn encode_spans(
+        &self,
+        text: &str,
+        learned: &[Range<usize>],
+    ) -> Result<(Vec<u32>, Vec<bool>), String> {
+        let encoding = self.inner.encode(text, false).map_err(|error| error.to_string())?;
+        let offsets = encoding.get_offsets();
+        let mut mask = vec![false; offsets.len()];
+        for span in learned {
+            // From the first token with a byte of the span to the last: those between may have lost their bytes to trimming.
+            let touches = |&(start, end): &(usize, usize)| start < span.end && end > span.start;
+            if let (Some(first), Some(last)) =
+                (offsets.iter().position(touches), offsets.iter().rposition(touches))
+            {
+                mask[first..=last].fill(true);
+            }
+        }
+        Ok((self.within(encoding.get_ids().to_vec())?, mask))
+    }
+
+    /// Tokens that the model has an embedding for.
+    fn within(&self, ids: Vec<u32>) -> Result<Vec<u32>, String> {
+        match ids.iter().find(|&&id| id as usize >= self.vocab) {
+            None => Ok(ids),
+            Some(id) => Err(format!("token {id} is not below the model's `vocab` of {}", self.vocab)),
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub use origins::{Origin, Origins, Via};
 pub use resolve::{Loaded, Profile, Resolved, item_schema, load};
 pub use rules::divide::divisors;
 pub use rules::divides;
-pub use schema::data::{Data, Format, Pack, Source};
+pub use schema::data::{Answers, Chat, Data, Fault, Format, Overlong, Pack, Source};
 pub use schema::machine::{Cluster, Device, DeviceKind, Efficiency, Link};
 pub use schema::model::{
     Act, Activation, Attention, Bias, Ffn, Gate, Init, Latent, Layer, LinearScaling, Llama3Scaling,

@@ -5,7 +5,7 @@ use super::fill::{Origin, fill};
 use super::rank::{Rank, Start};
 use crate::checkpoint::{Checkpoint, Saver};
 use crate::comm::{Communicator, local};
-use crate::data::{Loader, Sequence};
+use crate::data::{self, Loader, Sequence};
 use crate::diag::Diagnostic;
 use crate::plan::{Plan, verify};
 use crate::weights::Folder;
@@ -22,11 +22,23 @@ pub trait Feed: Sync {
     /// # Errors
     /// What is wrong with the data.
     fn sequence(&self, rank: u64, index: u64) -> Result<Arc<Sequence>, Diagnostic>;
+
+    /// Where the data stands before sequence `index`, up to which all ranks have asked; `None` where the number says it all.
+    ///
+    /// # Errors
+    /// A sequence that is out of reach.
+    fn position(&self, _index: u64) -> Result<Option<data::Position>, Diagnostic> {
+        Ok(None)
+    }
 }
 
 impl Feed for Loader {
     fn sequence(&self, rank: u64, index: u64) -> Result<Arc<Sequence>, Diagnostic> {
         Loader::sequence(self, rank as usize, index)
+    }
+
+    fn position(&self, index: u64) -> Result<Option<data::Position>, Diagnostic> {
+        Loader::position(self, index).map(Some)
     }
 }
 
@@ -114,8 +126,9 @@ impl Job<'_> {
                 for step in start + 1..=self.plan.train.steps {
                     let done = rank.step(step, self.feed, self.stop.load(Ordering::Relaxed))?;
                     if let Some(saver) = self.checkpoints.saver {
-                        saver
-                            .behind(rank.number(), step, done.last, &mut |view, out| rank.copy(view, out))?;
+                        let position = |index| self.feed.position(index);
+                        let mut copy = |view, out: &mut [f32]| rank.copy(view, out);
+                        saver.behind(rank.number(), step, done.last, &position, &mut copy)?;
                     }
                     (self.inspect)(&rank, &done);
                     if rank.number() == 0 {

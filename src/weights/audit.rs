@@ -147,6 +147,10 @@ impl Found {
             format!(" is {word} in {}", place(name))
         };
         let left = |group: &Group| format!(" in {}", place(&self.unused[group.first]));
+        let byte = |(name, ..): &(String, Vec<u64>, Vec<u64>)| {
+            folder.tensor(name).is_some_and(|tensor| matches!(tensor.encoding, Encoding::Other(_, 1)))
+        };
+        let bytes = self.shapes.iter().all(byte);
         let names: Vec<String> = self.shapes.iter().map(|(name, ..)| name.clone()).collect();
         let kinds = [
             (
@@ -155,7 +159,12 @@ impl Found {
                 list(&self.missing, missing),
                 missing_help(&self.missing, &self.unused),
             ),
-            ("step::weights::shape", "of another shape", list(&names, shape), shape_help(&self.shapes)),
+            (
+                "step::weights::shape",
+                "of another shape",
+                list(&names, shape),
+                shape_help(&self.shapes, bytes),
+            ),
             (
                 "step::weights::dtype",
                 "of a type that is not read",
@@ -210,7 +219,10 @@ fn missing_help(missing: &[String], unused: &[String]) -> &'static str {
         let apart = aparts.first();
         apart.is_some_and(|apart| ones.iter().any(|one| same(one, apart)))
     };
-    if unused.iter().any(|name| name.ends_with("_blocks")) {
+    if missing.iter().any(|name| name.ends_with(&float8::scale_name(""))) {
+        "8-bit floats are read with a scale for each block of 128×128 elements: take the checkpoint that has them, or \
+         convert it to bf16"
+    } else if unused.iter().any(|name| name.ends_with("_blocks")) {
         "the checkpoint holds 4-bit blocks (MXFP4): convert it to bf16, for instance with `save_pretrained`"
     } else if any(unused, missing) {
         "the checkpoint holds all experts of a layer in one tensor: write `names { moe { layout = stacked } }` and \
@@ -227,8 +239,8 @@ fn missing_help(missing: &[String], unused: &[String]) -> &'static str {
     }
 }
 
-/// What to do about shapes, by how they differ.
-fn shape_help(shapes: &[(String, Vec<u64>, Vec<u64>)]) -> &'static str {
+/// What to do about shapes, by how they differ, and by whether their elements are bytes.
+fn shape_help(shapes: &[(String, Vec<u64>, Vec<u64>)], bytes: bool) -> &'static str {
     let all = |differ: fn(&[u64], &[u64]) -> bool| {
         !shapes.is_empty() && shapes.iter().all(|(_, own, wanted)| differ(own, wanted))
     };
@@ -236,9 +248,12 @@ fn shape_help(shapes: &[(String, Vec<u64>, Vec<u64>)]) -> &'static str {
         "the experts' matrices lie the other way round: write `names { moe { layout = transposed } }`, or `stacked` \
          where that is written"
     } else if all(|own, wanted| {
-        let (last, rest) = (own.len().saturating_sub(1), own.len() == wanted.len());
-        rest && !own.is_empty() && own[..last] == wanted[..last] && own[last] * 2 == wanted[last]
-    }) {
+        let pairs = || own.iter().zip(wanted).rev();
+        own.len() == wanted.len()
+            && pairs().next().is_some_and(|(own, wanted)| own * 2 == *wanted)
+            && pairs().skip(1).all(|(own, wanted)| own == wanted)
+    }) && bytes
+    {
         "each is half as wide: two 4-bit numbers lie in a byte; convert the checkpoint to bf16"
     } else {
         "correct the sizes of the model, or take the checkpoint of this model"

@@ -120,21 +120,27 @@ pub(super) fn read(path: &Path, file: &File) -> Result<Vec<Entry>, Diagnostic> {
         let [begin, end] = tensor.data_offsets;
         let elements = tensor.shape.iter().try_fold(1u64, |product, &size| product.checked_mul(size));
         let bytes = elements.and_then(|elements| elements.checked_mul(encoding.size()));
-        if bytes.is_none() || end.checked_sub(begin) != bytes {
+        let range = data.checked_add(begin).zip(data.checked_add(end)).map(|(begin, end)| begin..end);
+        let (Some(range), true) = (range, bytes.is_some() && end.checked_sub(begin) == bytes) else {
             let (shape, word) = (&tensor.shape, encoding.word());
             return Err(refuse(format!(
                 "bytes {begin}..{end} do not hold a {word} tensor of shape {shape:?}"
             )));
-        }
-        if end > size - data {
-            let held = size - data;
-            let size = data + end;
-            let what = format!(
-                "its data ends at byte {end}, the file holds {held} bytes of data: it was {size} or longer"
-            );
-            return Err(refuse(what));
-        }
-        entries.push(Entry { name, encoding, shape: tensor.shape, range: data + begin..data + end });
+        };
+        entries.push(Entry { name, encoding, shape: tensor.shape, range });
+    }
+
+    let held = size - data;
+    let last = entries.iter().map(|entry| entry.range.end).max().unwrap_or(data);
+    if let Some(cut) =
+        entries.iter().filter(|entry| entry.range.end > size).min_by_key(|entry| entry.range.start)
+    {
+        let (name, end) = (&cut.name, cut.range.end - data);
+        let what = format!(
+            "tensor `{name}`: its data ends at byte {end}, the file holds {held} bytes of data: {} bytes of {last} are missing",
+            last - size
+        );
+        return Err(refuse(what, AGAIN));
     }
 
     let mut names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();

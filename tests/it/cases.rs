@@ -5,7 +5,7 @@
 //! // error step::parallel::ep_devices at `ep = 8`      severity, code, the characters pointed at
 //! //   help `ep` must divide 12                       a part of the help
 //! // ok                                               or nothing may be said at all
-//! // run plan                                         with `stepc plan` in place of `stepc check`
+//! // run plan                                         with `stepc plan` in place of `stepc check`; also `data preview`
 //! ```
 
 use serde_json::Value;
@@ -69,14 +69,8 @@ fn fixture(path: &std::path::Path) -> Fixture {
 
 fn stepc(fixture: &Fixture, format: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stepc"));
-    command.current_dir(folder()).args([
-        fixture.command.as_str(),
-        &fixture.name,
-        "--color",
-        "never",
-        "--format",
-        format,
-    ]);
+    command.current_dir(folder()).args(fixture.command.split(' '));
+    command.args([&fixture.name, "--color", "never", "--format", format]);
     command.env("COLUMNS", "100").output().unwrap()
 }
 

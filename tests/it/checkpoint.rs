@@ -224,7 +224,7 @@ fn what_has_changed_is_an_error_or_a_warning() {
     for (set, code) in [
         ("train.optimizer.lr=2e-3", "train"),
         ("train.clip=0.5", "train"),
-        ("data.source text.weight=2", "data"),
+        ("data.text.weight=2", "data"),
         ("train.global_batch=8", "train"),
         ("model.full.rope.theta=1e6", "architecture"),
     ] {

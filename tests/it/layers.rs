@@ -15,7 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("data", &["base", "diag"]),
     ("weights", &["base", "diag"]),
     ("import", &["base", "diag", "syntax", "recipe", "weights"]),
-    ("checkpoint", &["base", "diag", "recipe", "model", "plan", "weights"]),
+    ("checkpoint", &["base", "diag", "recipe", "model", "plan", "data", "weights"]),
     (
         "runtime",
         &["base", "diag", "recipe", "model", "plan", "kernels", "comm", "data", "weights", "checkpoint"],

@@ -242,3 +242,17 @@ fn a_rank_reads_its_own_bytes() {
         }
     }
 }
+
+#[test]
+fn a_bias_that_is_no_number_ends_the_loading() {
+    let mut values = model(STEP35, "tests/golden/step35");
+    let plan = compile(STEP35, &mesh(2, 2));
+    let at = plan.params.iter().position(|p| p.name.ends_with("router_bias")).unwrap();
+    values[at][5] = f32::INFINITY;
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("model.safetensors");
+    save(&path, &tensors(&plan, &values), "BF16");
+    let problem = stepc::runtime::load(Arc::clone(&plan), &Folder::open(&path).unwrap()).unwrap_err();
+    assert_eq!(problem.code, "step::weights::nan");
+    assert_eq!(problem.message, format!("element 5 of `{}` is inf in the checkpoint", plan.params[at].name));
+}

@@ -5,6 +5,7 @@ mod cases;
 mod checkpoint;
 mod cli;
 mod command;
+mod data;
 mod engines;
 mod examples;
 mod explain;

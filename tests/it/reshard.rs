@@ -70,7 +70,7 @@ fn run(plan: &Arc<Plan>, home: &Path, from: Option<&Checkpoint>) -> Ran {
     let start = Checkpoints { resume: from, saver: None }.start();
     let base = Manifest {
         step: start.step,
-        position: Position { sequences: start.sequences },
+        position: Position { sequences: start.sequences, data: None },
         ..Manifest::of(plan, String::new()).unwrap()
     };
     let cadence = plan.checkpoint.as_ref().unwrap();
@@ -212,7 +212,7 @@ fn save_from(plan: &Plan, saver: &Saver, values: &Values) {
             let first = slice.elements.start + view.offset - slice.view.offset;
             values(slice.role, slice.param, first..first + out.len() as u64, out);
         };
-        saver.behind(rank, plan.train.steps, true, &mut copy).unwrap();
+        saver.behind(rank, plan.train.steps, true, &|_| Ok(None), &mut copy).unwrap();
     }
 }
 

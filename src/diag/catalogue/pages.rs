@@ -42,22 +42,32 @@ pages! {
 
     "files of text and their tokens"
     data {
+        arrow
         column
         config
+        conversation
         empty
+        epochs
         format
         io
         json
         no_files
         order
+        overlong
         pack_sft
         parquet
+        position
         rope_range
         same_source
         separator
+        source
+        surrogate
+        template
         thread
         tokenizer
+        tokens
         too_small
+        unsupervised
         utf8
         vocab
         weight
@@ -248,7 +258,6 @@ pages! {
         min_lr
         sft_scratch
         size
-        stage
         warmup
     }
 

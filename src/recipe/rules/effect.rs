@@ -5,6 +5,7 @@ use crate::recipe::origins::Origins;
 use crate::recipe::schema::data::Format;
 use crate::recipe::schema::model::{Act, Ffn};
 use crate::recipe::schema::recipe::Recipe;
+use crate::recipe::schema::train::Stage;
 use std::path::Path;
 
 /// A field, the field on whose account it is idle, and why.
@@ -65,6 +66,10 @@ fn candidates(recipe: &Recipe) -> Vec<Idle> {
             train.loss_chunk.is_some_and(|rows| rows >= tokens),
         ),
     ];
+    for path in ["data.chat", "data.unsupervised"] {
+        let why = "only in fine-tuning records are conversations";
+        found.push(idle(path, "train.stage", why, train.stage == Stage::Pretrain));
+    }
     for (name, moe) in super::parallel::moe_blocks(recipe) {
         let at = format!("model.moe {name}.router");
         let single = moe.router.groups == 1 && moe.router.top_groups == 1;
@@ -110,10 +115,12 @@ fn feed_forward(recipe: &Recipe) -> Vec<Idle> {
 
 /// Whether a source is plain text, as far as its name tells.
 fn plain(format: Format, path: &Path) -> bool {
-    let ends = |end: &str| path.extension().is_some_and(|extension| extension == end);
+    let name = path.to_string_lossy();
+    let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
+    let records = [".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".arrow", ".feather"];
     match format {
         Format::Text => true,
-        Format::Auto => !(ends("jsonl") || ends("json") || ends("parquet")),
-        Format::Jsonl | Format::Parquet => false,
+        Format::Auto => !records.iter().any(|end| name.ends_with(end)),
+        Format::Jsonl | Format::Json | Format::Parquet | Format::Arrow => false,
     }
 }

@@ -17,6 +17,9 @@ pub fn check(host: &dyn Host, recipe: &Recipe, origins: &Origins, sink: &mut Sin
         named.push(("model.weights".into(), folder));
     }
     named.push(("data.tokenizer".into(), &recipe.data.tokenizer));
+    if let Some(template) = &recipe.data.chat.template {
+        named.push(("data.chat.template".into(), template));
+    }
     for (name, source) in &recipe.data.sources {
         named.push((format!("data.source {name}.path"), &source.path));
     }

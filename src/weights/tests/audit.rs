@@ -76,7 +76,7 @@ fn other_layouts_are_recognised() {
     assert!(help(&[WHOLE], &APART).contains("layout = stacked"));
     assert!(help(&APART, &[WHOLE]).contains("layout = per_expert"));
     assert!(help(&[(WHOLE.0, &[2, 4, 3])], &[WHOLE]).contains("layout = transposed"));
-    assert!(help(&[(WHOLE.0, &[2, 3, 2])], &[WHOLE]).contains("two 4-bit numbers"));
+    assert!(help(&[(WHOLE.0, &[2, 3, 2])], &[WHOLE]).contains("correct the sizes"));
     assert!(help(&[("l.0.gate_up_proj", &[6, 4])], &[("l.0.gate", &[3, 4])]).contains("the same name"));
     assert!(help(&[("l.0.qkv_proj", &[6, 4])], &[("l.0.q", &[3, 4])]).contains("the same name"));
     assert!(help(&[("l.0.up_blocks", &[6, 4])], &[("l.0.up", &[3, 4])]).contains("MXFP4"));

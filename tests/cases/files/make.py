@@ -1,8 +1,8 @@
 """Writes the checkpoints of the cases: one that is sound, and others that each have one fault.
 
-Only headers are read when a recipe is checked, so all data is zero. Run it here, with Python's standard library alone.
+Only headers are read when a recipe is checked, so all data is zero, but for a head that is held against an embedding. Run it here, with Python's standard library alone.
 """
-import json, pathlib, struct
+import json, math, pathlib, struct
 
 
 def tensors():
@@ -22,18 +22,19 @@ def tensors():
     return shapes
 
 
-def save(path, shapes, dtype="BF16", size=2, cut=0):
-    header, end = {}, 0
+SIZES = {"F32": 4, "BF16": 2, "F8_E4M3": 1, "U8": 1, "I64": 8}
+
+
+def save(path, shapes, dtypes={}, cut=0, ones=None):
+    header, data = {}, b""
     for name, shape in shapes.items():
-        start, count = end, 1
-        for n in shape:
-            count *= n
-        end = start + count * size
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+        start, dtype = len(data), dtypes.get(name, "BF16")
+        data += bytes([name == ones]) * (math.prod(shape) * SIZES[dtype])
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, len(data)]}
     text = json.dumps(header, separators=(",", ":")).encode()
     path = pathlib.Path(path)
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(end - cut))
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[: len(data) - cut])
 
 
 def shards(folder, parts, listed=None):
@@ -50,17 +51,38 @@ sound = tensors()
 but = lambda *names: {k: v for k, v in sound.items() if not any(name in k for name in names)}
 save("model/model.safetensors", sound)
 save("truncated/model.safetensors", sound, cut=900)
-save("fp8/model.safetensors", sound, "F8_E4M3", 1)
+matrices = [name for name, shape in sound.items() if len(shape) == 2]
+scales = {f"{name}_scale_inv": [1, 1] for name in matrices}
+float8 = {name: "F8_E4M3" for name in matrices} | {name: "F32" for name in scales}
+save("fp8/model.safetensors", sound | scales, float8)
+save("fp8_no_scales/model.safetensors", sound, float8)
+save("int64/model.safetensors", sound, {"model.norm.weight": "I64"})
 save("qk_norm/model.safetensors", sound | {f"model.layers.{i}.self_attn.{n}_norm.weight": [4] for i in (0, 1) for n in "qk"})
 save("singular/model.safetensors", {k.replace("layers.1.mlp.", "layers.1.moe."): v for k, v in sound.items()})
 save("shape/model.safetensors", sound | {"lm_head.weight": [16, 4]})
 save("tied/model.safetensors", sound)
+save("tied_other/model.safetensors", sound, ones="lm_head.weight")
+save("tied_alone/model.safetensors", but("lm_head"))
+save("bias/model.safetensors", sound | {"model.layers.1.mlp.gate.e_score_correction_bias": [4]})
 save("missing_expert/model.safetensors", but("experts.3"))
 stacked = {f"model.layers.1.mlp.experts.{n}": s for n, s in (("gate_up_proj", [4, 16, 8]), ("down_proj", [4, 8, 8]))}
 save("stacked/model.safetensors", but("experts.") | stacked)
 small = "model.norm"
 shards("sharded", [but(small), {k: v for k, v in sound.items() if small in k}])
 shards("stale_index", [but(small), {k: v for k, v in sound.items() if small in k}], lambda n: n.replace("-of-00002", "-of-00030"))
+save("half/model.safetensors", sound | {"lm_head.weight": [16, 4]}, {"lm_head.weight": "U8"})
+turned = {f"model.layers.1.mlp.experts.{n}_proj": [4, *s] for n, s in (("gate", [8, 6]), ("up", [8, 6]), ("down", [6, 8]))}
+save("transposed/model.safetensors", but("experts.") | turned)
+shards("twice", [but(small), {k: v for k, v in sound.items() if small in k or "lm_head" in k}])
+shards("no_index", [but(small), {k: v for k, v in sound.items() if small in k}])
+pathlib.Path("no_index/model.safetensors.index.json").unlink()
+for folder, content in (
+    ("web_page", b"<!DOCTYPE html><html><title>401 Unauthorized</title></html>"),
+    ("pickle", b"\x80\x02}q\x00(X\x12\x00\x00\x00model.norm.weightq\x01"),
+    ("empty", b""),
+):
+    pathlib.Path(folder).mkdir(exist_ok=True)
+    pathlib.Path(f"{folder}/model.safetensors").write_bytes(content)
 pathlib.Path("lfs").mkdir(exist_ok=True)
 pathlib.Path("lfs/model.safetensors").write_text(
     "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 4070000000\n"
