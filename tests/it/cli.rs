@@ -123,6 +123,7 @@ fn a_recipe_trains_and_leaves_metrics_and_weights() {
     // The weights are a checkpoint: a run that starts from them begins where this one ended.
     let resumed = desk.stepc(&["run", "small.step", "--set", "model.weights=\"out\"", "--output", "again"]);
     assert_eq!(resumed.code, Some(0), "{}", resumed.err);
+    assert!(resumed.out.contains("weights of ") && resumed.out.contains("rank 0 read "), "{}", resumed.out);
     let again = std::fs::read_to_string(desk.path("again/metrics.jsonl")).unwrap();
     let first: serde_json::Value = serde_json::from_str(again.lines().next().unwrap()).unwrap();
     assert!(first["loss"].as_f64() < lines[0]["loss"].as_f64(), "{again}");
