@@ -1,7 +1,10 @@
 //! The text of a draft, in the layout of the shipped recipes.
 
 use super::LibraryModel;
+use crate::base::SourceMap;
+use crate::diag::Sink;
 use crate::recipe::{Attention, Ffn, Model, Moe};
+use crate::syntax::format::format;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -54,7 +57,7 @@ impl Draft {
 
     /// The whole recipe for `nodes` nodes of a cluster with `devices` devices each; `model` is its resolved architecture.
     pub fn text(&self, model: &Model, nodes: u64, devices: u64) -> String {
-        recipe(self, model, nodes, devices)
+        laid_out(recipe(self, model, nodes, devices))
     }
 }
 
@@ -160,6 +163,13 @@ fn data(out: &mut String, draft: &Draft, model: &Model) {
     ];
     fields(out, 4, &rows);
     *out += "  }\n\n";
+}
+
+/// The text in the one layout: how long its lines are depends on the model.
+fn laid_out(text: String) -> String {
+    let (mut sources, mut sink) = (SourceMap::default(), Sink::default());
+    let id = sources.add("recipe", text.as_str());
+    format(id, &text, &mut sink).unwrap_or(text)
 }
 
 /// `wanted` tokens, or as many as the rotary positions have been stretched for.
