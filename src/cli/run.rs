@@ -35,10 +35,14 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     session.show_warnings();
     let plan = Arc::new(plan);
     let folder = output(args, &plan);
-    let going_on = resume(args, &folder).map_err(placed)?;
+    let mut going_on = resume(args, &folder).map_err(placed)?;
     let now = manifest(&plan).map_err(placed)?;
-    if let Some(then) = going_on.as_ref().map(Checkpoint::manifest) {
-        session.sink.extend(compare(then, &now, origins.as_ref()).map_err(Failure::Input)?);
+    if let Some(checkpoint) = &mut going_on {
+        let changed = compare(checkpoint.manifest(), &now, origins.as_ref()).map_err(Failure::Input)?;
+        if changed.iter().any(|warning| warning.code == "step::resume::data") {
+            checkpoint.with_other_data();
+        }
+        session.sink.extend(changed);
         session.show_warnings();
     }
     let checkpoints = Checkpoints { resume: going_on.as_ref(), saver: None };
