@@ -3,6 +3,7 @@
 use super::compile::{Task, compile};
 use super::demands;
 use super::estimate::{Engine, Question};
+use super::search::Choices;
 use crate::model::Model;
 use crate::recipe::{Ffn, Offload, Recipe, Recompute};
 use serde::{Deserialize, Serialize};
@@ -58,11 +59,15 @@ pub struct Remedy {
 }
 
 /// Changes after which less memory than `peak` is needed, single ones first, and of those the fastest step. What is
-/// measured by the program is changed to nothing that the native engine does not run.
+/// measured by the program is changed to nothing that the native engine does not run, and what is estimated to no
+/// recomputation that its engine does not have.
 pub fn remedies(recipe: &Recipe, basis: Basis, peak: u64) -> Vec<Remedy> {
     let model = Model::build(&recipe.model, recipe.parallel.precision.params);
     let (_, before) = basis.measure(recipe, &model);
-    let possible = |changed: &Recipe| basis != Basis::Program || demands::of(changed).is_empty();
+    let possible = |changed: &Recipe| match basis {
+        Basis::Program => demands::of(changed).is_empty(),
+        Basis::Estimate(engine) => Choices::of(engine).recompute(changed.parallel.recompute),
+    };
     let changes = changes(recipe).into_iter().filter(|(_, changed)| possible(changed));
     let tried = changes.map(|(change, changed)| {
         let (peak, step) = basis.measure(&changed, &model);

@@ -2,10 +2,11 @@
 
 use super::fields::Candidate;
 use crate::plan::estimate::Engine;
+use crate::recipe::Recompute;
 
 /// The fields that an engine reads, and how free their values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Choices {
+pub struct Choices {
     pub tensor: bool,
     pub context: bool,
     /// Sequences are divided for some models alone: only where the recipe divides them.
@@ -69,6 +70,11 @@ impl Choices {
         }
     }
 
+    /// Whether the engine has such a recomputation.
+    pub fn recompute(&self, recompute: Recompute) -> bool {
+        self.selective || recompute != Recompute::Selective
+    }
+
     /// Whether the engine runs `c` on so many devices, of whose experts a layer has at least so many.
     pub fn run(&self, c: &Candidate, devices: u64, experts: u64) -> bool {
         let shards = c.fsdp * c.tp;
@@ -79,6 +85,6 @@ impl Choices {
             && (self.hybrid || shards * c.pp == devices)
             && (self.expert_copies || ranks == shards || (experts == 0 && ranks <= shards))
             && (self.lone_experts || c.ep == 1 || c.ep < experts)
-            && (self.selective || c.recompute != crate::recipe::Recompute::Selective)
+            && self.recompute(c.recompute)
     }
 }

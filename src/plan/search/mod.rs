@@ -19,6 +19,7 @@ mod native;
 mod rank;
 mod reason;
 
+pub use engines::Choices;
 pub use fields::{Candidate, FIELDS, Field, Space, fields};
 pub use native::Skeletons;
 pub use rank::{Found, Held, Options, Ranked, search};
