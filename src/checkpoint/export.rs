@@ -7,7 +7,7 @@ mod files;
 
 use crate::base::DType;
 use crate::diag::Diagnostic;
-use crate::model::{ParamId, Parameter};
+use crate::model::{ParamId, Parameter, Part};
 use crate::weights::{self, Folder, Output};
 use half::{bf16, f16};
 use indexmap::IndexMap;
@@ -109,7 +109,7 @@ pub fn export(export: &Export, target: Target) -> Result<Exported, Diagnostic> {
     if let [_, _, ..] = shards[..] {
         files::index(making.path(), &shards, &outputs)?;
     }
-    let copied = files::beside(export, making.path())?;
+    let copied = files::beside(export, source.as_ref().is_some_and(Folder::quantized), making.path())?;
     same(export, source.as_ref(), &tensors, making.path())?;
     let files: Vec<String> = shards.into_iter().map(|(name, _)| name).collect();
     making.finish(&files, &copied)?;
@@ -159,7 +159,10 @@ fn tensors(export: &Export, source: Option<&Folder>) -> Result<(Vec<Tensor>, usi
     }
     let scales: HashSet<String> = tensors.keys().map(|name| weights::scale_name(name)).collect();
     if let Some(source) = source {
-        let replaced = |name: &&str| !scales.contains(*name) && Some(*name) != export.tied_head;
+        if let Some(head) = export.tied_head.filter(|head| source.tensor(head).is_some()) {
+            tensors.insert(head.to_owned(), copy_of_embedding(export, head, &tensors)?);
+        }
+        let replaced = |name: &&str| !scales.contains(*name);
         for name in source.names().filter(replaced) {
             if tensors.contains_key(name) {
                 continue;
@@ -176,6 +179,26 @@ fn tensors(export: &Export, source: Option<&Folder>) -> Result<(Vec<Tensor>, usi
     Ok((tensors.into_values().collect(), missing))
 }
 
+/// The head of a model whose head is its embedding, where the folder that training began from has both.
+fn copy_of_embedding(
+    export: &Export,
+    head: &str,
+    tensors: &IndexMap<String, Tensor>,
+) -> Result<Tensor, Diagnostic> {
+    let embedding = export.params.iter().find(|parameter| parameter.part == Part::Embedding);
+    match embedding.and_then(|parameter| tensors.get(&parameter.name)) {
+        Some(Tensor { output, from: From::Trained(parts) }) => Ok(Tensor {
+            output: Output { name: head.to_owned(), ..output.clone() },
+            from: From::Trained(parts.clone()),
+        }),
+        _ => {
+            let message = format!("`{head}` is a copy of the embedding, which is not there");
+            Err(Diagnostic::error("step::export::lost", message)
+                .help("correct `names { embed, head }` of the recipe's model"))
+        }
+    }
+}
+
 impl Tensor {
     /// Whether its elements lie in another order than those of a parameter.
     fn shared(&self, export: &Export) -> bool {
@@ -183,9 +206,13 @@ impl Tensor {
         parts.iter().any(|(param, _)| export.params[param.0 as usize].slice.is_some())
     }
 
-    /// Elements at a time: all of those that do not lie as in a parameter.
+    /// Elements at a time: of those that do not lie as in a parameter a whole matrix, of stacked experts one.
     fn at_once(&self, export: &Export) -> u64 {
-        if self.shared(export) { self.output.elements() } else { CHUNK }
+        match (self.shared(export), &self.output.shape[..]) {
+            (false, _) => CHUNK,
+            (true, [_, rows, columns]) => rows * columns,
+            (true, _) => self.output.elements(),
+        }
     }
 
     /// Elements as they are before they are rounded to the type of the tensor.
@@ -203,11 +230,17 @@ impl Tensor {
                     export.elements.elements(*param, elements, out)
                 }
                 (parts, _) => parts.iter().try_for_each(|(param, part)| {
-                    let mut values = vec![0.0; (part.end - part.start) as usize];
-                    export.elements.elements(*param, part.clone(), &mut values)?;
-                    let lines = export.params[param.0 as usize].lines(part.clone());
+                    // As many of the parameter's elements lie in every block, the whole tensor or an expert of it.
+                    let blocks = self.output.elements() / (elements.end - elements.start);
+                    let (block, each) =
+                        (elements.start * blocks / self.output.elements(), (part.end - part.start) / blocks);
+                    let first = part.start + block * each;
+                    let mut values = vec![0.0; each as usize];
+                    export.elements.elements(*param, first..first + each, &mut values)?;
+                    let lines = export.params[param.0 as usize].lines(first..first + each);
                     let pairs = lines.flat_map(|(_, line)| line.pairs());
-                    pairs.for_each(|(at, first)| out[at] = values[first - part.start as usize]);
+                    let [start, first] = [elements.start, first].map(|at| at as usize);
+                    pairs.for_each(|(at, own)| out[at - start] = values[own - first]);
                     Ok(())
                 }),
             },

@@ -82,6 +82,11 @@ impl Folder {
         }
     }
 
+    /// Whether elements of some tensor are 8-bit floats.
+    pub fn quantized(&self) -> bool {
+        self.tensors.values().any(|tensor| tensor.encoding == Encoding::Float8)
+    }
+
     /// The names of all tensors, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)

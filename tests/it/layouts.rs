@@ -1,12 +1,17 @@
 //! The same model stored in every layout and element type: the same parameters are loaded and the same update comes out, for
 //! any number of ranks and any expert parallelism.
 
+use crate::reshard::stored;
 use crate::support::{Fixed, Tensors, Trained, plan, sequence, train};
 use half::{bf16, f16};
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use stepc::checkpoint::{Elements, Export, Target, export};
+use stepc::diag::Diagnostic;
+use stepc::model::ParamId;
 use stepc::plan::{Plan, Task};
 use stepc::weights::{Folder, float8};
 
@@ -255,4 +260,79 @@ fn a_bias_that_is_no_number_ends_the_loading() {
     let problem = stepc::runtime::load(Arc::clone(&plan), &Folder::open(&path).unwrap()).unwrap_err();
     assert_eq!(problem.code, "step::weights::nan");
     assert_eq!(problem.message, format!("element 5 of `{}` is inf in the checkpoint", plan.params[at].name));
+}
+
+/// Parameters by their number.
+struct Whole<'a>(&'a [Vec<f32>]);
+
+impl Elements for Whole<'_> {
+    fn holds(&self, _: ParamId) -> bool {
+        true
+    }
+
+    fn elements(&self, param: ParamId, elements: Range<u64>, out: &mut [f32]) -> Result<(), Diagnostic> {
+        out.copy_from_slice(&self.0[param.0 as usize][elements.start as usize..elements.end as usize]);
+        Ok(())
+    }
+}
+
+/// What is exported lies as in the folder that training began from, byte by byte; where that holds 8-bit floats, tensors are
+/// bf16, have no scales, and `config.json` no longer tells of a quantization.
+#[test]
+fn exported_in_every_layout() {
+    let values = model(QWEN, "tests/golden/qwen3_moe");
+    for set in [
+        vec![],
+        apart("stacked"),
+        apart("transposed"),
+        joined("per_expert", "gate_first"),
+        [joined("stacked", "interleaved"), qkv()].concat(),
+        joined("transposed", "up_first"),
+        vec!["model.tie_embeddings=true".to_owned()],
+    ] {
+        let plan = compile(QWEN, &set);
+        let tied = plan.aside.tied_head.as_deref();
+        let values = if tied.is_some() { &values[..plan.params.len()] } else { &values[..] };
+        let mut all = tensors(&plan, values);
+        if let Some(head) = tied {
+            all.insert(head.to_owned(), all["model.embed_tokens.weight"].clone());
+        }
+        let desk = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let path = desk.path().join(name);
+            fs::create_dir(&path).unwrap();
+            let config = r#"{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8"}}"#;
+            fs::write(path.join("config.json"), config).unwrap();
+            path
+        };
+        let (plain, small) = (folder("plain"), folder("small"));
+        save(&plain.join("model.safetensors"), &all, "BF16");
+        save(&small.join("model.safetensors"), &all, "F8_E4M3");
+        for source in [&plain, &small] {
+            let target = source.with_extension("exported");
+            let written = export(
+                &Export {
+                    params: &plan.params,
+                    tied_head: tied,
+                    elements: &Whole(values),
+                    source: Some(source),
+                    tokenizer: None,
+                    dtype: None,
+                    shard: 100_000,
+                },
+                Target::New(&target),
+            );
+            written.unwrap();
+            let (before, mut after) = (stored(&plain), stored(&target));
+            if source == &small {
+                // Vectors are f32 beside 8-bit floats.
+                after.retain(|_, (_, shape, _)| shape.contains(','));
+            }
+            assert!(after.iter().all(|(name, tensor)| before[name] == *tensor), "{set:?}");
+            assert_eq!(after.len() == before.len(), source == &plain, "{set:?}");
+            let config = fs::read_to_string(target.join("config.json")).unwrap();
+            assert_eq!(config.contains("quantization_config"), source == &plain);
+            assert!(config.contains("bfloat16"));
+        }
+    }
 }

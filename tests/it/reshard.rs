@@ -278,7 +278,7 @@ fn what_is_loaded_is_exported_again() {
             let exported = exported.unwrap();
             assert!(if files == 1 { exported.files.len() == 1 } else { exported.files.len() > 2 });
             assert_eq!(exported.copied, ["config.json"]);
-            assert_eq!(tensors(&source), tensors(&target), "{folder}");
+            assert_eq!(stored(&source), stored(&target), "{folder}");
             let config = |folder: &Path| std::fs::read(folder.join("config.json")).unwrap();
             assert_eq!(config(&source), config(&target));
             assert_eq!(std::fs::read_dir(desk.path()).unwrap().count(), if files == 1 { 3 } else { 4 });
@@ -326,7 +326,7 @@ fn read(
 }
 
 /// Every tensor of a folder by name: type, shape and bytes as they are in the file.
-fn tensors(folder: &Path) -> std::collections::BTreeMap<String, (String, String, Vec<u8>)> {
+pub fn stored(folder: &Path) -> std::collections::BTreeMap<String, (String, String, Vec<u8>)> {
     let mut found = std::collections::BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

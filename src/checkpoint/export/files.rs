@@ -74,12 +74,12 @@ pub(super) fn index(
 }
 
 /// Copies what stands beside the weights where training began, or else the tokenizer.
-pub(super) fn beside(export: &Export, folder: &Path) -> Result<Vec<String>, Diagnostic> {
+pub(super) fn beside(export: &Export, quantized: bool, folder: &Path) -> Result<Vec<String>, Diagnostic> {
     let mut copied = Vec::new();
     let mut copy = |from: &Path, name: &str| {
         let to = folder.join(name);
         let bytes = fs::read(from).map_err(unwritable(&to))?;
-        let bytes = if name == "config.json" { config(bytes, export.dtype) } else { bytes };
+        let bytes = if name == "config.json" { config(bytes, export.dtype, quantized) } else { bytes };
         durably(&to, &bytes).map_err(unwritable(&to))?;
         copied.push(name.to_owned());
         Ok::<_, Diagnostic>(())
@@ -104,19 +104,23 @@ pub(super) fn beside(export: &Export, folder: &Path) -> Result<Vec<String>, Diag
     Ok(copied)
 }
 
-/// `config.json` with the type that the weights have now.
-fn config(bytes: Vec<u8>, dtype: Option<DType>) -> Vec<u8> {
-    let word = match dtype {
-        None => return bytes,
-        Some(DType::Bf16) => "bfloat16",
-        Some(DType::F16) => "float16",
-        Some(_) => "float32",
-    };
+/// `config.json` with the type that the weights have now, and without a quantization that they no longer have.
+fn config(bytes: Vec<u8>, dtype: Option<DType>, quantized: bool) -> Vec<u8> {
+    let word = dtype.map(|dtype| match dtype {
+        DType::Bf16 => "bfloat16",
+        DType::F16 => "float16",
+        _ => "float32",
+    });
+    if word.is_none() && !quantized {
+        return bytes;
+    }
     let Ok(Value::Object(mut config)) = serde_json::from_slice(&bytes) else { return bytes };
-    for key in ["torch_dtype", "dtype"] {
-        if let Some(value) = config.get_mut(key) {
-            *value = json!(word);
-        }
+    if let Some(word) = word {
+        let types = config.iter_mut().filter(|(key, _)| ["torch_dtype", "dtype"].contains(&key.as_str()));
+        types.for_each(|(_, value)| *value = json!(word));
+    }
+    if quantized {
+        config.remove("quantization_config");
     }
     format!("{:#}\n", Value::Object(config)).into_bytes()
 }
