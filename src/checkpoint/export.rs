@@ -157,11 +157,11 @@ fn tensors(export: &Export, source: Option<&Folder>) -> Result<(Vec<Tensor>, usi
         return Err(Diagnostic::error("step::export::lost", message)
             .help("restore the folder that `model.weights` names"));
     }
-    let scales: HashSet<String> = tensors.keys().map(|name| weights::scale_name(name)).collect();
     if let Some(source) = source {
         if let Some(head) = export.tied_head.filter(|head| source.tensor(head).is_some()) {
             tensors.insert(head.to_owned(), copy_of_embedding(export, head, &tensors)?);
         }
+        let scales: HashSet<String> = tensors.keys().map(|name| weights::scale_name(name)).collect();
         let replaced = |name: &&str| !scales.contains(*name);
         for name in source.names().filter(replaced) {
             if tensors.contains_key(name) {
