@@ -47,7 +47,8 @@ fn preview(session: &mut Session, args: &PreviewArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A sequence, document by document; `ids` too, and what has no label at its end is padding where it is `padded`. In the margin stands what is learned, `+`, and what is only read.
+/// A sequence, document by document; `ids` too, and what has no label at its end is padding where it is `padded`. In the
+/// margin stands what is learned, `+`, and what is only read.
 fn page(
     index: u64,
     sequence: &Sequence,

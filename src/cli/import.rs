@@ -2,7 +2,7 @@
 
 use super::args::ImportHf;
 use super::exit::Failure;
-use super::new::{ident, write};
+use super::new::{exists, ident, write};
 use super::session::Session;
 use crate::base::SourceMap;
 use crate::base::host::{MemoryHost, OsHost};
@@ -26,9 +26,7 @@ pub fn hf(session: &mut Session, args: &ImportHf) -> Result<(), Failure> {
     let name = ident(&whole.file_name().unwrap_or_default().to_string_lossy());
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.step")));
     if output.exists() {
-        let message = format!("{} is there already", output.display());
-        let problem = Diagnostic::error("step::output::exists", message);
-        return Err(problem.help("choose another file with `--output FILE`").into());
+        return Err(exists(&output).into());
     }
     let imported = import::hf(&OsHost, folder, &name).map_err(Failure::Input)?;
     let config = folder.join("config.json");

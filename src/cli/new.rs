@@ -27,9 +27,7 @@ pub fn new(session: &mut Session, args: &NewArgs) -> Result<(), Failure> {
     };
     let (draft, output) = draft(name, args)?;
     if output.exists() {
-        let message = format!("{} is there already", output.display());
-        let problem = Diagnostic::error("step::output::exists", message);
-        return Err(problem.help("choose another file with `--output FILE`").into());
+        return Err(exists(&output).into());
     }
     let (text, plan) = sized(&draft, &output).map_err(|(found, sources)| {
         session.sources = sources;
@@ -165,16 +163,18 @@ impl Reading<'_> {
     }
 }
 
+/// A file is never overwritten.
+pub(super) fn exists(path: &Path) -> Diagnostic {
+    let message = format!("{} is there already", path.display());
+    Diagnostic::error("step::output::exists", message).help("choose another file with `--output FILE`")
+}
+
 /// Creates the file; one that has come into being meanwhile stays as it is.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Diagnostic> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            let message = format!("{} is there already", path.display());
-            Diagnostic::error("step::output::exists", message)
-                .help("choose another file with `--output FILE`")
-        }
+        ErrorKind::AlreadyExists => exists(path),
         _ => {
             let message = format!("cannot write {}: {error}", path.display());
             Diagnostic::error("step::output::unwritable", message)

@@ -2,10 +2,11 @@
 
 use super::args::RunArgs;
 use crate::checkpoint::{Checkpoint, Listed, Manifest, fingerprint, list, newest};
+use crate::data::tokenizer_file;
 use crate::diag::Diagnostic;
 use crate::plan::{Contents, Plan};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The checkpoint that `--resume` asks for; none where it does not, and then the folder must hold none.
 pub fn resume(args: &RunArgs, folder: &Path) -> Result<Option<Checkpoint>, Diagnostic> {
@@ -29,18 +30,12 @@ pub fn resume(args: &RunArgs, folder: &Path) -> Result<Option<Checkpoint>, Diagn
 
 /// What all checkpoints of this run have in common.
 pub fn manifest(plan: &Plan) -> Result<Manifest, Diagnostic> {
-    let path = tokenizer(plan);
+    let path = tokenizer_file(&plan.data.tokenizer);
     let bytes = fs::read(&path).map_err(|error| {
         let message = format!("cannot read the tokenizer {}: {error}", path.display());
         Diagnostic::error("step::data::tokenizer", message).help("`data.tokenizer` names its file or folder")
     })?;
     Manifest::of(plan, fingerprint(&bytes))
-}
-
-/// The tokenizer's file.
-pub fn tokenizer(plan: &Plan) -> PathBuf {
-    let path = &plan.data.tokenizer;
-    if path.is_dir() { path.join("tokenizer.json") } else { path.clone() }
 }
 
 fn same(a: &Path, b: &Path) -> bool {

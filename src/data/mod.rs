@@ -43,3 +43,4 @@ pub use config::{Answers, ChatConfig, Config, Fault, Format, Overlong, Policy, S
 pub use loader::{Loader, Statistics};
 pub use pack::Sequence;
 pub use position::{Counts, Position};
+pub use tokenizer::tokenizer_file;

@@ -10,6 +10,11 @@ use std::path::{Path, PathBuf};
 const END_OF_TEXT: [&str; 7] =
     ["<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>", "<eos>", "<|eos|>", "[EOS]"];
 
+/// The file of a tokenizer that is named by itself or by its folder.
+pub fn tokenizer_file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("tokenizer.json") } else { path.to_owned() }
+}
+
 /// Text to token ids, and the id that ends a document.
 pub(super) struct Tokenizer {
     inner: tokenizers::Tokenizer,
@@ -26,7 +31,7 @@ impl Tokenizer {
     /// The end of text is `eos`, or the `eos_token` of the folder's `tokenizer_config.json`, or one of the
     /// usual names, or nothing.
     pub(super) fn open(path: &Path, vocab: usize, eos: Option<u32>) -> Result<Self, Diagnostic> {
-        let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_owned() };
+        let file = tokenizer_file(path);
         let refuse = |what: String| {
             Diagnostic::error(
                 "step::data::tokenizer",

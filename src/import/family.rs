@@ -10,7 +10,7 @@ use serde_json::Value;
 pub struct Family {
     pub model_type: &'static str,
     /// What all of them have, as path and value.
-    pub always: &'static [(&'static str, &'static str)],
+    pub always: &'static [&'static [(&'static str, &'static str)]],
     /// What their keys say.
     pub keys: &'static [&'static [Key]],
     /// Which layers see a window only; none where all are alike.
@@ -58,7 +58,7 @@ pub struct Reader<'c> {
 impl Reader<'_> {
     /// Fills the page; what is wrong is collected in `keys`.
     pub fn read(&mut self, family: &Family) -> Option<()> {
-        for (path, value) in family.always {
+        for (path, value) in family.always.iter().copied().flatten() {
             self.page.set(path, *value);
         }
         // All keys are read, so that all that is wrong is told at once.

@@ -52,6 +52,11 @@ impl Role {
         }
     }
 
+    /// Whether a checkpoint of such contents has it.
+    fn within(self, contents: Contents) -> bool {
+        contents == Contents::State || self == Role::Parameter
+    }
+
     /// The word for it in the names of saved tensors.
     pub fn word(self) -> &'static str {
         match self {
@@ -76,7 +81,7 @@ impl Slice {
 
 /// The slices that belong to a checkpoint of such contents.
 pub fn within(slices: &[Slice], contents: Contents) -> impl Iterator<Item = &Slice> {
-    slices.iter().filter(move |slice| contents == Contents::State || slice.role == Role::Parameter)
+    slices.iter().filter(move |slice| slice.role.within(contents))
 }
 
 impl Plan {
@@ -102,12 +107,20 @@ impl Plan {
         }
     }
 
-    /// Bytes that all ranks together write into a checkpoint.
+    /// Bytes that all ranks together write into a checkpoint: as every element is written once, those of whole parameters,
+    /// however many ranks there are.
     pub fn saved_bytes(&self, contents: Contents) -> u64 {
-        let ranks = 0..self.mesh.devices;
-        let elements =
-            ranks.flat_map(|rank| self.saved(rank, contents)).map(|slice| slice.len()).sum::<u64>();
-        elements * size_of::<f32>() as u64
+        let elements = |param: ParamId| self.params[param.0 as usize].elements();
+        let units = self.units_by_name();
+        let buffers = self.program.buffers.iter().filter_map(Role::of);
+        let kept = buffers.filter(|(_, role)| role.within(contents)).filter_map(|(unit, _)| units.get(unit));
+        let kept = kept.flat_map(|unit| unit.params.iter().map(|placed| placed.param));
+        let frozen = self.placement.frozen.iter().copied();
+        kept.chain(frozen).map(elements).sum::<u64>() * size_of::<f32>() as u64
+    }
+
+    fn units_by_name(&self) -> BTreeMap<&str, &Unit> {
+        self.placement.units.iter().map(|unit| (unit.name.as_str(), unit)).collect()
     }
 
     /// Bytes of host memory that a rank sets aside for that; rank 0, which also writes what is frozen, needs most.
@@ -122,8 +135,7 @@ impl Plan {
         frozen: bool,
         pieces: fn(&Unit, &super::Mesh, u64) -> Vec<Piece>,
     ) -> Vec<Slice> {
-        let units: BTreeMap<&str, &Unit> =
-            self.placement.units.iter().map(|unit| (unit.name.as_str(), unit)).collect();
+        let units = self.units_by_name();
         let mut slices = Vec::new();
         for (buffer, declared) in (0..).map(BufferId).zip(&self.program.buffers) {
             let Some((unit, role)) = Role::of(declared) else { continue };

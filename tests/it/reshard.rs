@@ -126,6 +126,17 @@ const LAYOUTS: [Layout; 6] =
     [[1, 1, 1, 1], [2, 2, 2, 1], [4, 4, 2, 2], [4, 2, 2, 1], [4, 4, 1, 4], [4, 1, 4, 1]];
 
 #[test]
+fn what_all_ranks_write_is_every_element_once() {
+    for (layout, contents) in LAYOUTS.into_iter().flat_map(|l| [(l, Contents::State), (l, Contents::Weights)])
+    {
+        let plan = planned(layout, 2, None);
+        let ranks = (0..plan.mesh.devices).flat_map(|rank| plan.saved(rank, contents));
+        let written: u64 = ranks.map(|slice| slice.len() * 4).sum();
+        assert_eq!(plan.saved_bytes(contents), written, "{layout:?} {contents:?}");
+    }
+}
+
+#[test]
 fn by_the_same_layout_bit_for_bit() {
     for layout in LAYOUTS {
         let (plan, whole, parts) =

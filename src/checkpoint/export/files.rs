@@ -4,6 +4,7 @@
 use super::{Export, Target, unwritable};
 use crate::base::DType;
 use crate::checkpoint::home::sync;
+use crate::data::tokenizer_file;
 use crate::diag::Diagnostic;
 use crate::weights::Output;
 use serde_json::{Map, Value, json};
@@ -95,8 +96,7 @@ pub(super) fn beside(export: &Export, quantized: bool, folder: &Path) -> Result<
         names.retain(|name| belongs(name) && source.join(name).is_file());
         names.iter().try_for_each(|name| copy(&source.join(name), name))?;
     } else if let Some(tokenizer) = export.tokenizer {
-        let tokenizer =
-            if tokenizer.is_dir() { tokenizer.join("tokenizer.json") } else { tokenizer.to_owned() };
+        let tokenizer = tokenizer_file(tokenizer);
         if tokenizer.is_file() {
             copy(&tokenizer, "tokenizer.json")?;
         }

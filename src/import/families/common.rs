@@ -3,6 +3,14 @@
 use crate::import::family::{Does, Key, Reader};
 use crate::import::rope;
 
+/// What Mixtral calls its experts.
+pub const BLOCK_SPARSE: &[(&str, &str)] = &[
+    ("names.moe.router", "\"block_sparse_moe.gate.weight\""),
+    ("names.moe.gate", "\"block_sparse_moe.experts.{e}.w1.weight\""),
+    ("names.moe.up", "\"block_sparse_moe.experts.{e}.w3.weight\""),
+    ("names.moe.down", "\"block_sparse_moe.experts.{e}.w2.weight\""),
+];
+
 /// Sizes of the trunk.
 pub const TRUNK: &[Key] = &[
     Key("vocab_size", Does::Count("vocab")),

@@ -59,7 +59,7 @@ pub const DEEPSEEK_V2: Family = Family {
 
 pub const DEEPSEEK_V3: Family = Family {
     model_type: "deepseek_v3",
-    always: &[("moe.router.bias", "true")],
+    always: &[&[("moe.router.bias", "true")]],
     keys: &[
         TRUNK,
         UNTIED,

@@ -6,7 +6,7 @@ use crate::import::rope::{self, Defaults};
 
 pub const ERNIE4_5_MOE: Family = Family {
     model_type: "ernie4_5_moe",
-    always: &[
+    always: &[&[
         ("attention.rope.style", "interleaved"),
         ("moe.router.bias", "true"),
         ("names.moe.bias", "\"mlp.moe_statics.e_score_correction_bias\""),
@@ -15,7 +15,7 @@ pub const ERNIE4_5_MOE: Family = Family {
             "names.ignore",
             "mtp { tensors = \"model.mtp_*\", reason = \"multi-token prediction, which is not trained\" }",
         ),
-    ],
+    ]],
     keys: &[
         TRUNK,
         TIED,

@@ -12,7 +12,7 @@ const CAUSAL: Key = Key("use_bidirectional_attention", Does::Only(&["false"], "a
 
 pub const GEMMA: Family = Family {
     model_type: "gemma",
-    always: &[("embed_scale", "sqrt(hidden)"), ("norm.offset", "1"), ("mlp.act", "geglu")],
+    always: &[&[("embed_scale", "sqrt(hidden)"), ("norm.offset", "1"), ("mlp.act", "geglu")]],
     keys: &[
         TRUNK,
         TIED,
@@ -31,7 +31,7 @@ pub const GEMMA: Family = Family {
     sparse: None,
 };
 
-const BEHIND: [(&str, &str); 6] = [
+const BEHIND: &[(&str, &str)] = &[
     ("embed_scale", "sqrt(hidden)"),
     ("norm.offset", "1"),
     ("norm.behind", "true"),
@@ -53,7 +53,7 @@ const SECOND: &[Key] = &[
 
 pub const GEMMA2: Family = Family {
     model_type: "gemma2",
-    always: &BEHIND,
+    always: &[BEHIND],
     keys: &[
         TRUNK,
         TIED,
@@ -73,15 +73,7 @@ pub const GEMMA2: Family = Family {
 
 pub const GEMMA3_TEXT: Family = Family {
     model_type: "gemma3_text",
-    always: &{
-        let mut always = [("attention.qk_norm", "head"); 7];
-        let mut i = 0;
-        while i < BEHIND.len() {
-            always[i] = BEHIND[i];
-            i += 1;
-        }
-        always
-    },
+    always: &[BEHIND, &[("attention.qk_norm", "head")]],
     keys: &[
         TRUNK,
         TIED,

@@ -6,7 +6,7 @@ use crate::import::rope::{self, Defaults};
 
 pub const GLM4_MOE: Family = Family {
     model_type: "glm4_moe",
-    always: &[("moe.router.score", "sigmoid"), ("moe.router.bias", "true")],
+    always: &[&[("moe.router.score", "sigmoid"), ("moe.router.bias", "true")]],
     keys: &[
         TRUNK,
         UNTIED,

@@ -7,7 +7,7 @@ use crate::import::rope::{self, Defaults};
 
 pub const GPT_OSS: Family = Family {
     model_type: "gpt_oss",
-    always: &[
+    always: &[&[
         ("attention.sinks", "true"),
         ("moe.bias", "true"),
         ("moe.act", "swiglu_oai"),
@@ -22,7 +22,7 @@ pub const GPT_OSS: Family = Family {
         ("names.moe.down_bias", "\"mlp.experts.down_proj_bias\""),
         ("names.moe.layout", "transposed"),
         ("names.moe.gate_up", "interleaved"),
-    ],
+    ]],
     keys: &[
         TRUNK,
         UNTIED,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub const HUNYUAN_V1_MOE: Family = Family {
     model_type: "hunyuan_v1_moe",
-    always: &[
+    always: &[&[
         ("attention.qk_norm", "rotated"),
         ("names.attention.q_norm", "\"self_attn.query_layernorm.weight\""),
         ("names.attention.k_norm", "\"self_attn.key_layernorm.weight\""),
@@ -14,7 +14,7 @@ pub const HUNYUAN_V1_MOE: Family = Family {
         ("names.moe.shared_gate", "\"mlp.shared_mlp.gate_proj.weight\""),
         ("names.moe.shared_up", "\"mlp.shared_mlp.up_proj.weight\""),
         ("names.moe.shared_down", "\"mlp.shared_mlp.down_proj.weight\""),
-    ],
+    ]],
     keys: &[
         TRUNK,
         UNTIED,

@@ -1,20 +1,19 @@
 //! MiniMax-M2: a norm over all heads at once, part of a head rotates, experts in every layer.
 
-use super::common::{EXPERT_ACT, HEADS, NORM_6, TRUNK, UNTIED};
+use super::common::{BLOCK_SPARSE, EXPERT_ACT, HEADS, NORM_6, TRUNK, UNTIED};
 use crate::import::family::{Does, Family, Key, Reader};
 use crate::import::rope::{self, Defaults};
 
 pub const MINIMAX_M2: Family = Family {
     model_type: "minimax_m2",
     always: &[
-        ("attention.qk_norm", "width"),
-        ("moe.router.score", "sigmoid"),
-        ("moe.router.bias", "true"),
-        ("names.moe.router", "\"block_sparse_moe.gate.weight\""),
-        ("names.moe.bias", "\"block_sparse_moe.e_score_correction_bias\""),
-        ("names.moe.gate", "\"block_sparse_moe.experts.{e}.w1.weight\""),
-        ("names.moe.up", "\"block_sparse_moe.experts.{e}.w3.weight\""),
-        ("names.moe.down", "\"block_sparse_moe.experts.{e}.w2.weight\""),
+        &[
+            ("attention.qk_norm", "width"),
+            ("moe.router.score", "sigmoid"),
+            ("moe.router.bias", "true"),
+            ("names.moe.bias", "\"block_sparse_moe.e_score_correction_bias\""),
+        ],
+        BLOCK_SPARSE,
     ],
     keys: &[
         TRUNK,

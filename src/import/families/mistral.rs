@@ -1,6 +1,6 @@
 //! Mistral, and Mixtral with its experts.
 
-use super::common::{EXPERT_ACT, HEADS, MLP, NORM_5, NORM_6, TRUNK, UNTIED, window};
+use super::common::{BLOCK_SPARSE, EXPERT_ACT, HEADS, MLP, NORM_5, NORM_6, TRUNK, UNTIED, window};
 use crate::import::family::{Does, Family, Key};
 use crate::import::rope::{self, Defaults};
 
@@ -16,12 +16,7 @@ pub const MISTRAL: Family = Family {
 
 pub const MIXTRAL: Family = Family {
     model_type: "mixtral",
-    always: &[
-        ("names.moe.router", "\"block_sparse_moe.gate.weight\""),
-        ("names.moe.gate", "\"block_sparse_moe.experts.{e}.w1.weight\""),
-        ("names.moe.up", "\"block_sparse_moe.experts.{e}.w3.weight\""),
-        ("names.moe.down", "\"block_sparse_moe.experts.{e}.w2.weight\""),
-    ],
+    always: &[BLOCK_SPARSE],
     keys: &[
         TRUNK,
         UNTIED,

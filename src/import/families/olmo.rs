@@ -5,7 +5,7 @@ use crate::import::family::{Does, Family, Key};
 
 pub const OLMOE: Family = Family {
     model_type: "olmoe",
-    always: &[("attention.qk_norm", "width")],
+    always: &[&[("attention.qk_norm", "width")]],
     keys: &[
         TRUNK,
         UNTIED,

@@ -5,13 +5,13 @@ use crate::import::family::{Does, Family, Key};
 
 pub const PHI3: Family = Family {
     model_type: "phi3",
-    always: &[
+    always: &[&[
         ("names.attention.q", "\"self_attn.qkv_proj.weight\""),
         ("names.attention.k", "\"self_attn.qkv_proj.weight\""),
         ("names.attention.v", "\"self_attn.qkv_proj.weight\""),
         ("names.mlp.gate", "\"mlp.gate_up_proj.weight\""),
         ("names.mlp.up", "\"mlp.gate_up_proj.weight\""),
-    ],
+    ]],
     keys: &[
         TRUNK,
         UNTIED,

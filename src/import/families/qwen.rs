@@ -7,7 +7,7 @@ use crate::import::family::{Does, Family, Key, Reader};
 
 pub const QWEN2: Family = Family {
     model_type: "qwen2",
-    always: &[("attention.bias", "qkv")],
+    always: &[&[("attention.bias", "qkv")]],
     keys: &[
         TRUNK,
         UNTIED,
@@ -24,7 +24,7 @@ pub const QWEN2: Family = Family {
 
 pub const QWEN3: Family = Family {
     model_type: "qwen3",
-    always: &[("attention.qk_norm", "head")],
+    always: &[&[("attention.qk_norm", "head")]],
     keys: &[TRUNK, UNTIED, NORM_6, HEADS, ROPE, MLP, LATE_WINDOWS, ATTENTION_BIAS],
     windows: Some(late_windows),
     sparse: None,
@@ -42,12 +42,12 @@ const EXPERTS: &[Key] = &[
 
 pub const QWEN2_MOE: Family = Family {
     model_type: "qwen2_moe",
-    always: &[
+    always: &[&[
         ("moe.shared_gate", "true"),
         ("names.moe.shared_gate", "\"mlp.shared_expert.gate_proj.weight\""),
         ("names.moe.shared_up", "\"mlp.shared_expert.up_proj.weight\""),
         ("names.moe.shared_down", "\"mlp.shared_expert.down_proj.weight\""),
-    ],
+    ]],
     keys: &[
         TRUNK,
         UNTIED,
@@ -68,7 +68,7 @@ pub const QWEN2_MOE: Family = Family {
 
 pub const QWEN3_MOE: Family = Family {
     model_type: "qwen3_moe",
-    always: &[("attention.qk_norm", "head")],
+    always: &[&[("attention.qk_norm", "head")]],
     keys: &[TRUNK, UNTIED, NORM_6, HEADS, ROPE, EXPERT_ACT, EXPERTS, LATE_WINDOWS, ATTENTION_BIAS],
     windows: Some(late_windows),
     sparse: Some(sparse),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub const STEP3P5: Family = Family {
     model_type: "step3p5",
-    always: &[
+    always: &[&[
         ("names.moe.router", "\"moe.gate.weight\""),
         ("names.moe.bias", "\"moe.router_bias\""),
         ("names.moe.gate", "\"moe.gate_proj.weight\""),
@@ -22,7 +22,7 @@ pub const STEP3P5: Family = Family {
         ("names.moe.shared_down", "\"share_expert.down_proj.weight\""),
         ("names.mtp.norm", "\"transformer.shared_head.norm.weight\""),
         ("names.mtp.head", "\"transformer.shared_head.output.weight\""),
-    ],
+    ]],
     keys: &[
         TRUNK,
         UNTIED,

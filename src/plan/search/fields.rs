@@ -155,7 +155,7 @@ pub const FIELDS: &[Field] = &[
         free: |_| true,
         choices: |s, c, out| {
             let words = Recompute::WORDS.iter().filter_map(|known| Recompute::from_word(known.word));
-            let known = words.filter(|&word| s.choices.selective || word != Recompute::Selective);
+            let known = words.filter(|&word| s.choices.recompute(word));
             out.extend(known.map(|recompute| Candidate { recompute, ..c }));
         },
     },
