@@ -18,6 +18,7 @@
 mod descriptor;
 mod device;
 mod executor;
+mod hccl;
 mod kernels;
 mod memory;
 mod process;

@@ -3,7 +3,7 @@
 use crate::memory::{self, PINNED};
 use crate::process::{self, INITIALIZED, INVALID, NOT_SUPPORTED, REPEATED, SUCCESS, fail, lock};
 use crate::stream::{self, EVENTS, Event, Fault, STREAMS, Stream};
-use crate::{descriptor, device, executor};
+use crate::{descriptor, device, executor, hccl};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,7 +53,7 @@ pub extern "C" fn aclInit(_config: *const c_char) -> i32 {
 pub extern "C" fn aclFinalize() -> i32 {
     call("aclFinalize", || {
         device::begun()?;
-        let mut leaks = [descriptor::leaks(), executor::leaks(), device::leaks()].concat();
+        let mut leaks = [descriptor::leaks(), executor::leaks(), hccl::leaks(), device::leaks()].concat();
         leaks.extend(STREAMS.all().iter().map(|_| "a stream".to_owned()));
         leaks.extend(EVENTS.all().iter().map(|_| "an event".to_owned()));
         leaks.extend(lock(&PINNED).values().map(|bytes| format!("{bytes} bytes of pinned memory")));
