@@ -107,7 +107,9 @@ pub unsafe extern "C" fn aclCreateTensor(
     let refusal = match () {
         () if bytes(of).is_none() => format!("elements of type {of} are not emulated"),
         () if format != ND => format!("format {format} is not emulated"),
-        () if data as usize % 32 != 0 => format!("storage at {data:p} is not aligned to 32 bytes"),
+        () if !(data as usize).is_multiple_of(32) => {
+            format!("storage at {data:p} is not aligned to 32 bytes")
+        }
         () if shape.iter().chain(&strides).any(|value| *value < 0) => {
             format!("shape {shape:?}, strides {strides:?}")
         }

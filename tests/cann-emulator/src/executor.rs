@@ -20,14 +20,14 @@ pub enum Argument {
     Integer(i64),
     Text(String),
     /// A handle of nothing that is alive.
-    Dead(usize),
+    Dead,
 }
 
 impl Argument {
     fn handle(handle: *const c_void) -> Argument {
         match descriptor::get(handle).as_deref() {
             _ if handle.is_null() => Argument::Absent,
-            None => Argument::Dead(handle as usize),
+            None => Argument::Dead,
             Some(Descriptor::Tensor(tensor)) => Argument::Tensor(tensor.clone()),
             Some(Descriptor::List(tensors)) => Argument::List(tensors.clone()),
             Some(Descriptor::Scalar(value)) => Argument::Number(*value),
@@ -220,9 +220,7 @@ pub unsafe fn prepare(
         }
         let refuse = |refusal: Refusal| fail(refusal.code, format!("{operator}: {}", refusal.text));
         let arguments = Arguments(arguments());
-        if let Some((name, Argument::Dead(_))) =
-            arguments.0.iter().find(|(_, a)| matches!(a, Argument::Dead(_)))
-        {
+        if let Some((name, Argument::Dead)) = arguments.0.iter().find(|(_, a)| matches!(a, Argument::Dead)) {
             return Err(fail(INVALID, format!("{operator}: `{name}` has been destroyed")));
         }
         let kernel =

@@ -73,9 +73,10 @@ pub fn not_emulated(function: &'static str) -> i32 {
     fail(NOT_SUPPORTED, format!("`{function}` is not emulated"))
 }
 
-/// The n-th call of a function that is to fail.
-static FAULTS: LazyLock<Mutex<HashMap<String, Vec<(u64, i32)>>>> = LazyLock::new(|| {
-    let mut faults: HashMap<String, Vec<(u64, i32)>> = HashMap::new();
+/// By function: which of its calls fail, and with what code.
+type Faults = HashMap<String, Vec<(u64, i32)>>;
+static FAULTS: LazyLock<Mutex<Faults>> = LazyLock::new(|| {
+    let mut faults = Faults::new();
     for fault in std::env::var("EMU_FAIL").unwrap_or_default().split(',').filter(|fault| !fault.is_empty()) {
         let parts: Vec<_> = fault.split(':').collect();
         let [function, nth, code] = parts[..] else { panic!("EMU_FAIL is function:n:code, not {fault}") };
