@@ -138,9 +138,12 @@ pub extern "C" fn aclrtCtxSetSysParamOpt(_option: i32, _value: i64) -> i32 {
 fn synchronize_device(limit: Option<Duration>) -> Result<(), i32> {
     let device = device::current()?;
     let streams = STREAMS.all();
-    let codes =
-        streams.iter().filter(|stream| stream.device == device).map(|stream| stream.synchronize(limit));
-    codes.fold(Ok(()), |first, code| first.and(if code == SUCCESS { Ok(()) } else { Err(code) }))
+    let codes: Vec<i32> = streams
+        .iter()
+        .filter(|stream| stream.device == device)
+        .map(|stream| stream.synchronize(limit))
+        .collect();
+    codes.into_iter().try_for_each(code)
 }
 
 #[unsafe(no_mangle)]
