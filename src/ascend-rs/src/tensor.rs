@@ -14,10 +14,15 @@ const ALIGNMENT: usize = 32;
 pub struct Tensor {
     raw: *mut sys::aclTensor,
     memory: DeviceBuffer,
+    start: usize,
+    shape: [i64; DIMENSIONS],
+    strides: [i64; DIMENSIONS],
+    dimensions: usize,
+    of: DataType,
 }
 
 impl Tensor {
-    /// A contiguous tensor that begins `start` bytes into `memory`; `start` is a multiple of 32. A shape without dimensions is a scalar.
+    /// A contiguous tensor that begins `start` bytes into `memory`, a whole number of its elements. A shape without dimensions is a scalar.
     ///
     /// # Errors
     /// If it is not within the memory, or has more than eight dimensions.
@@ -34,7 +39,7 @@ impl Tensor {
     /// it as it is.
     ///
     /// # Errors
-    /// If an element is not within the memory, `start` is no multiple of 32, or shape and strides are of different length.
+    /// If an element is not within the memory, `start` is not at an element, or shape and strides are of different length.
     pub fn strided(
         memory: &DeviceBuffer,
         start: usize,
@@ -48,8 +53,8 @@ impl Tensor {
         if shape.len() != strides.len() || shape.iter().chain(strides).any(|value| *value < 0) {
             return Err(wrong(format!("shape {shape:?} and strides {strides:?}: as many, none negative")));
         }
-        if !start.is_multiple_of(ALIGNMENT) {
-            return Err(wrong(format!("it begins at byte {start}, which is no multiple of {ALIGNMENT}")));
+        if !start.is_multiple_of(of.bytes()) {
+            return Err(wrong(format!("it begins at byte {start}, amid elements of {} bytes", of.bytes())));
         }
         let elements = extent(shape, strides).ok_or_else(|| wrong(format!("shape {shape:?} overflows")))?;
         let bytes = elements.checked_mul(of.bytes() as i64).and_then(|bytes| usize::try_from(bytes).ok());
@@ -60,7 +65,10 @@ impl Tensor {
             )));
         }
         let create = sys::aclCreateTensor.get()?;
-        let address = memory.address().wrapping_byte_add(start);
+        // Storage begins on such an address; what is before the first element is an offset.
+        let storage = start - start % ALIGNMENT;
+        let offset = ((start - storage) / of.bytes()) as i64;
+        let (address, stored) = (memory.address().wrapping_byte_add(storage), offset + elements);
         // SAFETY: the arrays are as long as said and copied by the call; all elements are within the memory.
         let raw = unsafe {
             create(
@@ -68,21 +76,66 @@ impl Tensor {
                 shape.len() as u64,
                 of as i32,
                 strides.as_ptr(),
-                0,
+                offset,
                 sys::ACL_FORMAT_ND,
-                &elements,
+                &stored,
                 1,
                 address,
             )
         };
         match raw.is_null() {
             true => Err(refused("aclCreateTensor")),
-            false => Ok(Tensor { raw, memory: memory.clone() }),
+            false => {
+                let kept = |values: &[i64]| std::array::from_fn(|at| values.get(at).copied().unwrap_or(0));
+                let (memory, dimensions) = (memory.clone(), shape.len());
+                Ok(Tensor { raw, memory, start, shape: kept(shape), strides: kept(strides), dimensions, of })
+            }
         }
     }
 
     pub(crate) fn raw(&self) -> *mut sys::aclTensor {
         self.raw
+    }
+
+    /// Other elements of the same memory: the first one `offset` elements behind this tensor's first.
+    ///
+    /// # Errors
+    /// As [`Tensor::strided`].
+    pub fn view(&self, offset: i64, shape: &[i64], strides: &[i64]) -> Result<Tensor> {
+        let moved = offset
+            .checked_mul(self.of.bytes() as i64)
+            .and_then(|bytes| self.start.checked_add_signed(bytes as isize));
+        let start =
+            moved.ok_or_else(|| wrong(format!("{offset} elements from byte {} is nowhere", self.start)))?;
+        Tensor::strided(&self.memory, start, shape, strides, self.of)
+    }
+
+    /// Another descriptor of the same elements, for a list to own.
+    ///
+    /// # Errors
+    /// If the library refuses it.
+    pub fn same(&self) -> Result<Tensor> {
+        let dimensions = self.shape().len();
+        self.view(0, self.shape(), &self.strides[..dimensions])
+    }
+
+    /// The bytes from its first to its last element, all of which are its own if it is contiguous.
+    ///
+    /// # Errors
+    /// None for a tensor that could be made.
+    pub fn region(&self) -> Result<crate::Region<'_>> {
+        let elements = extent(self.shape(), &self.strides[..self.dimensions]).unwrap_or(0);
+        self.memory.region(self.start..self.start + elements as usize * self.of.bytes())
+    }
+
+    /// Elements of each dimension.
+    pub fn shape(&self) -> &[i64] {
+        &self.shape[..self.dimensions]
+    }
+
+    /// The type of its elements.
+    pub fn data_type(&self) -> DataType {
+        self.of
     }
 
     /// The memory that it describes a part of.

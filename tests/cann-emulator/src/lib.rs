@@ -19,6 +19,7 @@ mod descriptor;
 mod device;
 mod executor;
 mod hccl;
+pub mod installation;
 mod kernels;
 mod memory;
 mod process;

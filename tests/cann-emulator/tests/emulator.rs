@@ -4,73 +4,10 @@ use ascend_rs::{
     Class, Communicator, DataType, Device, DeviceBuffer, Reduction, RootInfo, Runtime, Scalar, Stream,
     Tensor, ops,
 };
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use cann_emulator::installation::{FOLDER, in_processes};
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
-
-/// Which test a process was begun for.
-const CHILD: &str = "EMULATOR_CHILD";
-const RANK: &str = "EMULATOR_RANK";
-const FOLDER: &str = "EMULATOR_FOLDER";
-
-/// What the processes of a test left.
-struct Outcome {
-    statuses: Vec<ExitStatus>,
-    /// Reports of the emulator, one for each process that came to its end.
-    reports: Vec<serde_json::Value>,
-}
-
-impl Outcome {
-    /// Every process did what it should, no call was refused, nothing leaked.
-    fn is_clean(&self) {
-        assert!(self.statuses.iter().all(ExitStatus::success), "{:?}", self.statuses);
-        assert_eq!(self.reports.len(), self.statuses.len());
-        for report in &self.reports {
-            assert_eq!(
-                (&report["refused"], &report["leaks"]),
-                (&serde_json::json!([]), &serde_json::json!([]))
-            );
-        }
-    }
-}
-
-/// A folder that looks like an installation of CANN.
-fn installation(folder: &Path) {
-    let lib = folder.join("lib64");
-    std::fs::create_dir(&lib).unwrap();
-    let library = std::env::current_exe().unwrap().with_file_name("libcann_emulator.so");
-    assert!(library.exists(), "{} is built with the tests", library.display());
-    for name in ["libascendcl.so", "libopapi.so", "libhccl.so"] {
-        std::os::unix::fs::symlink(&library, lib.join(name)).unwrap();
-    }
-}
-
-/// In the test's own process: runs `body` in `ranks` others, and gives what came of them. In those: runs it and ends.
-fn in_processes(test: &str, ranks: usize, settings: &[(&str, &str)], body: fn(usize)) -> Outcome {
-    if std::env::var(CHILD).as_deref() == Ok(test) {
-        body(std::env::var(RANK).unwrap().parse().unwrap());
-        std::process::exit(0);
-    }
-    let folder = tempfile::tempdir().unwrap();
-    installation(folder.path());
-    let begin = |rank: usize| -> Child {
-        Command::new(std::env::current_exe().unwrap())
-            .args([test, "--exact", "--nocapture", "--test-threads=1"])
-            .env(CHILD, test)
-            .env(RANK, rank.to_string())
-            .env(FOLDER, folder.path())
-            .env("ASCEND_HOME_PATH", folder.path())
-            .env("EMU_REPORT", folder.path().join("report"))
-            .envs(settings.iter().copied())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap()
-    };
-    let children: Vec<Child> = (0..ranks).map(begin).collect();
-    let statuses = children.into_iter().map(|mut child| child.wait().unwrap()).collect();
-    let reports = std::fs::read_to_string(folder.path().join("report")).unwrap_or_default();
-    Outcome { statuses, reports: reports.lines().map(|line| serde_json::from_str(line).unwrap()).collect() }
-}
 
 /// The device of a rank with a stream.
 fn device(rank: usize) -> (Device, Stream) {
@@ -158,7 +95,11 @@ fn failures_have_a_class_and_cann_s_message() {
         assert_eq!(ops::triu(&right, 1, &right).unwrap_err().class, Class::Unavailable, "it is not emulated");
     });
     assert!(outcome.statuses[0].success(), "{:?}", outcome.statuses);
-    assert_eq!(outcome.reports[0]["leaks"], serde_json::json!([]), "failures leak nothing either");
+    assert!(
+        outcome.reports[0].ends_with("\"leaks\": []}"),
+        "failures leak nothing either: {}",
+        outcome.reports[0]
+    );
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub const KERNELS: &[(&str, Kernel)] = &[
     ("aclnnInplaceAdds", |a| {
         unary(a, "selfRef", "selfRef", a.number("other")? * a.number("alpha")?, |x, more| x + more)
     }),
+    ("aclnnLog", |a| unary(a, "self", "out", 0.0, |x, _| x.ln())),
+    ("aclnnSign", |a| unary(a, "self", "result", 0.0, |x, _| if x == 0.0 { 0.0 } else { x.signum() })),
     ("aclnnNeg", |a| unary(a, "self", "out", 0.0, |x, _| -x)),
     ("aclnnAbs", |a| unary(a, "self", "out", 0.0, |x, _| x.abs())),
     ("aclnnSqrt", |a| unary(a, "self", "out", 0.0, |x, _| x.sqrt())),
@@ -46,7 +48,7 @@ pub const KERNELS: &[(&str, Kernel)] = &[
     ("aclnnSilu", |a| unary(a, "self", "out", 0.0, |x, _| x / (1.0 + (-x).exp()))),
     ("aclnnExp", |a| unary(a, "self", "out", 0.0, |x, _| x.exp())),
     ("aclnnCast", |a| unary(a, "self", "out", 0.0, |x, _| x)),
-    ("aclnnInplaceCopy", |a| unary(a, "src", "selfRef", 0.0, |x, _| x)),
+    ("aclnnInplaceCopy", copy),
     ("aclnnInplaceZero", |a| fill(a, 0.0)),
     ("aclnnInplaceFillScalar", |a| fill(a, a.number("value")? as f32)),
 ];
@@ -86,6 +88,13 @@ fn choose(a: &Arguments) -> Result<Run, Refusal> {
         let chosen = |at: usize| if condition[at] != 0.0 { left[at] } else { right[at] };
         to.store(memory, &(0..left.len()).map(chosen).collect::<Vec<_>>())
     }))
+}
+
+/// The source is repeated to the shape that it is copied to.
+fn copy(a: &Arguments) -> Result<Run, Refusal> {
+    let to = a.tensor("selfRef")?;
+    let from = broadcast(&a.tensor("src")?, &to.shape)?;
+    Ok(Box::new(move |memory| to.store(memory, &from.load(memory)?)))
 }
 
 fn fill(a: &Arguments, value: f32) -> Result<Run, Refusal> {
