@@ -189,10 +189,10 @@ fn what_is_damaged_is_refused_and_the_other_one_named() {
     }
     // Of another version, whole and with its checksum.
     let (_, body) = text.split_once('\n').unwrap();
-    let body = body.trim_end().replacen("version: 1", "version: 0", 1);
+    let body = body.trim_end().replacen("version: 2", "version: 1", 1);
     let checksum = stepc::checkpoint::fingerprint(body.as_bytes());
     fs::write(&manifest, format!("// stepc checkpoint, checksum {checksum}\n{body}\n")).unwrap();
-    refused(&resume(), 2, &["step::checkpoint::version", "version 0", "version 1"]);
+    refused(&resume(), 2, &["step::checkpoint::version", "version 1", "version 2"]);
     fs::write(&manifest, &text).unwrap();
     assert_eq!(resume().code, Some(0));
 }

@@ -431,6 +431,34 @@ block! {
         ffn: Ffn as FfnRef,
         /// What turns their state into logits.
         head: MtpHead = own,
+        /// What the first of them reads of the model, and each other one of the one before it.
+        input: MtpInput = normed,
+        /// What becomes of them.
+        usage: MtpUsage = kept,
+        /// Weight of the mean of their losses beside the model's, where they are trained.
+        loss: f64 { at_least(0.0) } = 0.3,
+    }
+}
+
+words! {
+    /// What a layer of multi-token prediction reads beside the embedding of the next token.
+    pub enum MtpInput {
+        /// The state that the layer before leaves.
+        state => State,
+        /// That state behind the norm in front of the head.
+        normed => Normed,
+    }
+}
+
+words! {
+    /// What becomes of the layers of multi-token prediction.
+    pub enum MtpUsage {
+        /// Not trained: exported as they were read.
+        kept => Kept,
+        /// Not trained, and left out of what is exported.
+        dropped => Dropped,
+        /// Trained with the model.
+        trained => Trained,
     }
 }
 

@@ -58,10 +58,24 @@ impl Cpu {
                 k::embedding_grad(self.out(d_table.view), dy, ids, cols, scale as f32, add);
             }
             Op::Softcap { logits, cap } => k::softcap(self.out(logits), cap as f32),
-            Op::CrossEntropy { logits, labels, softcap } => {
-                let scale = scalars.supervised.max(1.0).recip() as f32;
+            Op::CrossEntropy { logits, labels, softcap, mtp } => {
+                let scale = mtp.unwrap_or(1.0) / scalars.supervised.max(1.0);
                 let softcap = softcap.map(|cap| cap as f32);
-                scalars.loss += k::cross_entropy(self.out(logits), self.get(labels), scale, softcap);
+                let loss = if mtp.is_some() { &mut scalars.mtp_loss } else { &mut scalars.loss };
+                *loss += k::cross_entropy(self.out(logits), self.get(labels), scale as f32, softcap);
+            }
+            Op::ShiftTokens { x, y, by } => {
+                let (cols, add) = (x.cols as usize, adds(y.mode));
+                k::shift_tokens(self.out(y.view), self.get(x), &self.segments, cols, by as isize, add);
+            }
+            Op::ShiftLabels { labels, targets, by } => {
+                k::shift_labels(self.out(targets), self.get(labels), &self.segments, by as isize);
+            }
+            Op::Concat { a, b, out } => {
+                k::concat(self.out(out), self.get(a), self.get(b), [a.cols as usize, b.cols as usize]);
+            }
+            Op::Split { x, a, b } => {
+                k::split(self.out(a), self.out(b), self.get(x), [a.cols as usize, b.cols as usize]);
             }
             Op::Matmul { a, b, out, trans_a, trans_b } => {
                 let (m, n) = (fixed(out.view), out.view.cols as usize);
