@@ -4,7 +4,7 @@
 use super::mesh::Axis;
 use super::placement::UnitId;
 use super::program::{SlotId, View};
-use crate::recipe::{Activation, RopeStyle, Score};
+use crate::recipe::{Activation, GroupScore, RopeStyle, Score};
 use serde::{Deserialize, Serialize};
 
 /// How an operand is used.
@@ -261,10 +261,10 @@ ops! {
     // Mixture of experts.
 
     /// The `top_k` experts of each token by score (plus `bias` for the choice alone) and their weights; only those of the
-    /// `top_groups` groups whose two best add up to most.
+    /// `top_groups` groups of the best score.
     Compute MoeGatingTopK {
         Read logits: View, Read bias: Option<View>, Write index: View, Write weight: View;
-        score: Score, normalize: bool, scale: f64, groups: u64, top_groups: u64
+        score: Score, normalize: bool, scale: f64, groups: u64, top_groups: u64, group_score: GroupScore
     }
     /// Gradient of `MoeGatingTopK` with respect to the logits.
     Compute MoeGatingTopKGrad {

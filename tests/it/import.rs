@@ -51,7 +51,7 @@ fn what_a_recipe_cannot_express_is_refused() {
         ("nameless", "llama", &[("\"model_type\": \"llama\",", "")]),
         ("layers", "gpt_oss", &[("\"full_attention\"", "\"linear_attention\"")]),
         ("linear", "minimax_m2", &[("\"attn_type_list\": [\n  1", "\"attn_type_list\": [\n  0")]),
-        ("groups", "deepseek_v2", &[("\"greedy\"", "\"group_limited_greedy\"")]),
+        ("groups", "deepseek_v2", &[("\"greedy\"", "\"noaux_tc\"")]),
         (
             "mxfp4",
             "gpt_oss",

@@ -14,7 +14,8 @@ fn score(score: recipe::Score) -> k::Score {
 
 fn gating(index: View, s: recipe::Score, normalize: bool, scale: f64) -> k::Gating {
     let (k, scale) = (index.cols as usize, scale as f32);
-    k::Gating { k, score: score(s), normalize, scale, groups: 1, top_groups: 1 }
+    let group_score = k::GroupScore::BestTwo;
+    k::Gating { k, score: score(s), normalize, scale, groups: 1, top_groups: 1, group_score }
 }
 
 fn glu(activation: recipe::Activation) -> k::Glu {
@@ -244,10 +245,15 @@ impl Cpu {
                 scale,
                 groups,
                 top_groups,
+                group_score,
             } => {
                 let gating = k::Gating {
                     groups: groups as usize,
                     top_groups: top_groups as usize,
+                    group_score: match group_score {
+                        recipe::GroupScore::BestTwo => k::GroupScore::BestTwo,
+                        recipe::GroupScore::Best => k::GroupScore::Best,
+                    },
                     ..gating(index, s, normalize, scale)
                 };
                 let (logits, bias) = (self.get(logits), bias.map(|bias| self.get(bias)));
