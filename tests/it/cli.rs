@@ -270,10 +270,12 @@ fn the_shipped_recipes_are_silent() {
     }
     assert!(recipes.len() >= 4, "{recipes:?}");
     for recipe in recipes {
-        // Fine-tuning begins with what another run has left behind.
-        let tuned = recipe.ends_with("examples/sft.step");
-        let weights: &[&str] = if tuned { &["--set", "model.weights=\".\""] } else { &[] };
-        let run = desk.stepc(&[&["check", recipe.to_str().unwrap()], weights].concat());
+        let run = desk.stepc(&["check", recipe.to_str().unwrap()]);
+        // Fine-tuning begins with what another run leaves behind, which may not have been made yet.
+        if recipe.ends_with("sft.step") && run.err.contains("there is no `") {
+            assert!(run.code == Some(0) && run.err.ends_with("\n1 warning\n"), "{}", run.err);
+            continue;
+        }
         assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (Some(0), "", ""), "{}", recipe.display());
     }
 }
