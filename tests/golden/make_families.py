@@ -83,6 +83,10 @@ FAMILIES = {
                         qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10, num_mtp_layers=0,
                         rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0, beta_fast=32, beta_slow=1)),
 }
+FAMILIES["gemma3"] = dict(
+    text_config=FAMILIES["gemma3_text"], mm_tokens_per_image=4, image_token_index=95, boi_token_index=94, eoi_token_index=93,
+    vision_config=dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28,
+                       patch_size=14))
 
 
 def spread(model, generator):
@@ -115,7 +119,7 @@ def make(family, settings):
     config = AutoConfig.for_model(**{"model_type": family} | settings)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     spread(model, generator)
-    tokens = torch.randint(3, config.vocab_size, (1, SEQUENCE), generator=generator)
+    tokens = torch.randint(3, config.get_text_config().vocab_size, (1, SEQUENCE), generator=generator)
     logits = model(tokens).logits
     loss = torch.nn.functional.cross_entropy(logits[0, :-1].float(), tokens[0, 1:])
     loss.backward()
