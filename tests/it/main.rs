@@ -26,6 +26,7 @@ mod language;
 mod layers;
 mod layouts;
 mod model;
+mod mtp;
 mod new;
 mod reshard;
 mod router;
