@@ -73,10 +73,9 @@ impl Ascend {
                 Ok(())
             }
             Op::ReduceMetrics {} => {
-                let [loss, norm] = self.memory.take_metrics(&self.stream)?;
-                let mut sums = [f64::from(loss), f64::from(norm), scalars.aux_loss];
+                let mut sums = self.memory.take_metrics(&self.stream)?.map(f64::from);
                 self.comm.all_reduce_f64(&self.groups[&Axis::World], &mut sums)?;
-                [scalars.loss, scalars.norm_squared, scalars.aux_loss] = sums;
+                [scalars.loss, scalars.norm_squared, scalars.mtp_loss] = sums;
                 Ok(())
             }
             ref other => unreachable!("{} is not an instruction of the communication stream", other.name()),

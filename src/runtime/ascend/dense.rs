@@ -34,6 +34,32 @@ impl Ascend {
                 let (a, b, out) = (self.matrix(a)?, self.matrix(b)?, self.matrix(out)?);
                 self.launch(ops::add(&a, &b, &Scalar::f32(1.0)?, &out))?;
             }
+            Op::ShiftTokens { x, y, by } => {
+                let (cols, adds) = (x.cols, y.mode.adds(micro));
+                if !adds {
+                    self.launch(ops::inplace_zero(&self.matrix(y.view)?))?;
+                }
+                self.each_shifted(by, |to, from, rows| {
+                    let part = |view, first| self.strided(view, first * cols, &[rows, cols], &[cols, 1]);
+                    let (to, from) = (part(y.view, to)?, part(x, from)?);
+                    match adds {
+                        true => self.launch(ops::inplace_add(&to, &from, &Scalar::f32(1.0)?)),
+                        false => self.launch(ops::inplace_copy(&to, &from)),
+                    }
+                })?;
+            }
+            Op::Concat { a, b, out } => {
+                for (part, first) in [(a, 0), (b, a.cols)] {
+                    let place = self.strided(out, first, &[self.rows(part), part.cols], &[out.cols, 1])?;
+                    self.launch(ops::inplace_copy(&place, &self.matrix(part)?))?;
+                }
+            }
+            Op::Split { x, a, b } => {
+                for (part, first) in [(a, 0), (b, a.cols)] {
+                    let place = self.strided(x, first, &[self.rows(part), part.cols], &[x.cols, 1])?;
+                    self.launch(ops::inplace_copy(&self.matrix(part)?, &place))?;
+                }
+            }
             Op::RmsNorm { x, gamma, y, rstd, eps, offset } => {
                 let (gamma, x, y) =
                     (self.gain(gamma, offset)?, self.rows_of(x, gamma)?, self.rows_of(y, gamma)?);

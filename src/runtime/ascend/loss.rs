@@ -22,7 +22,7 @@ impl Ascend {
                 self.launch(ops::muls(&inner, &Scalar::f64(2.0 * cap)?, &logits))?;
                 self.launch(ops::inplace_adds(&logits, &Scalar::f64(-cap)?, &one))
             }
-            Op::CrossEntropy { logits, labels, softcap } => {
+            Op::CrossEntropy { logits, labels, softcap, mtp } => {
                 let (rows, classes) = (self.rows(logits), logits.cols);
                 let (shape, one) = ([rows, classes], Scalar::f32(1.0)?);
                 let (wide, result) = (self.cast(logits, DataType::F32)?, self.matrix(logits)?);
@@ -44,9 +44,10 @@ impl Ascend {
                 let (sum, counted, scale) = (sum?, counted?, scale?);
                 self.launch(ops::inplace_fill_scalar(&weights, &one))?;
                 self.launch(ops::nll_loss(&log_shares, &labels, &weights, SUM, NONE, &sum, &counted))?;
-                self.launch(ops::inplace_add(&self.memory.metric(Metric::Loss)?, &sum, &one))?;
+                let metric = if mtp.is_some() { Metric::Mtp } else { Metric::Loss };
+                self.launch(ops::inplace_add(&self.memory.metric(metric)?, &sum, &one))?;
 
-                let factor = Scalar::f64(scalars.supervised.max(1.0).recip())?;
+                let factor = Scalar::f64(mtp.unwrap_or(1.0) / scalars.supervised.max(1.0))?;
                 self.launch(ops::inplace_fill_scalar(&scale, &factor))?;
                 let d_shares = self.memory.scratch(&shape, DataType::F32)?;
                 self.launch(ops::nll_loss_backward(
@@ -68,8 +69,32 @@ impl Ascend {
                     _ => self.launch(ops::inplace_copy(&result, &wide)),
                 }
             }
+            Op::ShiftLabels { labels, targets, by } => {
+                let all = self.shaped(targets, &[self.rows(targets)])?;
+                self.launch(ops::inplace_fill_scalar(&all, &Scalar::i64(NONE)?))?;
+                self.each_shifted(by, |to, from, rows| {
+                    let (to, from) = (self.strided(targets, to, &[rows], &[1])?, self.strided(labels, from, &[rows], &[1])?);
+                    self.launch(ops::inplace_copy(&to, &from))
+                })
+            }
             ref other => unreachable!("{} is no part of the loss", other.name()),
         }
+    }
+}
+
+impl Ascend {
+    /// Calls `rows` for each document with the first token that has a `by`-th next one, that one, and how many follow each.
+    pub(super) fn each_shifted(&self, by: i64, rows: impl Fn(u64, u64, u64) -> Done) -> Done {
+        let mut start = 0;
+        for end in &self.ends {
+            let count = end - start - by.abs();
+            if count > 0 {
+                let (to, from) = (start + (-by).max(0), start + by.max(0));
+                rows(to as u64, from as u64, count as u64)?;
+            }
+            start = *end;
+        }
+        Ok(())
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) enum Metric {
     Loss,
     /// Squared, of the gradient.
     Norm,
+    /// Of multi-token prediction, all layers together.
+    Mtp,
 }
 
 pub(super) struct Memory {
@@ -89,12 +91,11 @@ impl Memory {
     }
 
     /// Takes the sums: they are 0 afterwards.
-    pub fn take_metrics(&self, stream: &Stream) -> Done<[f32; 2]> {
-        let mut bytes = [0; 8];
-        stream.download(&mut bytes, self.metrics.region(..8)?)?;
+    pub fn take_metrics(&self, stream: &Stream) -> Done<[f32; 3]> {
+        let mut bytes = [0; 12];
+        stream.download(&mut bytes, self.metrics.region(..12)?)?;
         stream.zero(self.metrics.region(..)?)?;
-        let [loss, norm] = bytemuck::cast(bytes);
-        Ok([loss, norm])
+        Ok(bytemuck::cast(bytes))
     }
 
     /// Bytes set aside, and how many of them have been used.

@@ -239,7 +239,7 @@ impl Ascend {
         let micro = scalars.micro;
         match op {
             op if op.stream() == crate::plan::Stream::Comm => return self.communicate(op, scalars),
-            Op::CrossEntropy { .. } | Op::Softcap { .. } => self.loss(op, scalars),
+            Op::CrossEntropy { .. } | Op::Softcap { .. } | Op::ShiftLabels { .. } => self.loss(op, scalars),
             Op::SumSquares { .. } | Op::ApplyAdamW { .. } => self.optimize(op, scalars),
             Op::RotaryPositionEmbedding { .. }
             | Op::LatentKeyValue { .. }
