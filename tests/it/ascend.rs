@@ -1,13 +1,14 @@
 //! The Ascend device over the emulator of CANN's libraries, against the CPU device and against PyTorch. It proves calls, their order, shapes and
 //! lifetimes, and that the operators they are mapped to compute what the program means; it does not prove the hardware.
 
-use crate::golden;
 use crate::support::{plan, sequence};
+use crate::{golden, invariance};
 use cann_emulator::installation::in_processes;
 use std::sync::Arc;
 use stepc::base::DType;
 use stepc::comm::local;
 use stepc::plan::{Access, BufferId, Op, Plan, Rows, Task, View};
+use stepc::recipe::DeviceKind;
 use stepc::runtime::{Ascend, Cpu, Device, Scalars};
 
 /// A number between −0.5 and 0.5 that looks like chance.
@@ -43,7 +44,8 @@ fn instructions_agree(recipe: &str, set: &[&str]) {
     let sequences: Vec<_> = (0..plan.train.micro_batch).map(|row| sequence(tokens(row).collect())).collect();
     cpu.load(&sequences);
     npu.load(&sequences);
-    let mut scalars = [(); 2].map(|()| Scalars { step: 3, learning_rate: 1e-3, supervised: 40.0, ..Scalars::default() });
+    let mut scalars =
+        [(); 2].map(|()| Scalars { step: 3, learning_rate: 1e-3, supervised: 40.0, ..Scalars::default() });
     for op in &plan.program.instrs {
         cpu.run(op, &mut scalars[0]).unwrap();
         npu.run(op, &mut scalars[1]).unwrap_or_else(|problem| panic!("{problem:?}"));
@@ -62,11 +64,18 @@ fn written_alike(plan: &Plan, op: &Op, cpu: &Cpu, npu: &Ascend) {
         }
         let (own, other) = (cpu.read(view), npu.read(view));
         assert_eq!(own.len(), other.len());
+        if plan.program.buffer(view.buffer).dtype == DType::I32 {
+            let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            return assert_eq!(bits(&own), bits(&other), "{op:?}");
+        }
         let name = &plan.program.buffer(view.buffer).name;
         let largest = own.iter().fold(0f32, |most, value| most.max(value.abs()));
         let worst = own.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         let rows = matches!(view.rows, Rows::Routed(_));
-        assert!(worst <= 2e-5 * largest.max(1e-3), "{op:?}\nwrites {name} (routed: {rows}) off by {worst} of {largest}");
+        assert!(
+            worst <= 2e-5 * largest.max(1e-3),
+            "{op:?}\nwrites {name} (routed: {rows}) off by {worst} of {largest}"
+        );
     });
 }
 
@@ -98,4 +107,33 @@ fn a_dense_model_as_pytorch_trains_it() {
 fn step35_as_pytorch_trains_it() {
     let body = |_| golden::training_matches_on_an_npu("step35");
     in_processes("ascend::step35_as_pytorch_trains_it", 1, &[], body).is_clean();
+}
+
+/// The same update as one rank on the CPU gives.
+fn update_on_npus(layout: &[&str]) {
+    let recipe = "tests/golden/step35.step";
+    let reference = invariance::run_on(DeviceKind::Cpu, recipe, &["train.micro_batch=1"], 1);
+    let npus = invariance::run_on(DeviceKind::Npu, recipe, &[&["train.micro_batch=1"], layout].concat(), 1);
+    invariance::same(&reference, &npus, &layout.join(", "));
+}
+
+#[test]
+fn two_npus_with_experts_on_either() {
+    let body =
+        |_| update_on_npus(&["cluster.devices=2", "parallel.fsdp=2", "parallel.ep=2", "parallel.ep_fsdp=1"]);
+    in_processes("ascend::two_npus_with_experts_on_either", 1, &[], body).is_clean();
+}
+
+#[test]
+fn four_npus_with_experts_on_pairs() {
+    let body =
+        |_| update_on_npus(&["cluster.devices=4", "parallel.fsdp=4", "parallel.ep=2", "parallel.ep_fsdp=2"]);
+    in_processes("ascend::four_npus_with_experts_on_pairs", 1, &[], body).is_clean();
+}
+
+#[test]
+fn four_npus_with_experts_on_each_and_replicas() {
+    let body =
+        |_| update_on_npus(&["cluster.devices=4", "parallel.fsdp=2", "parallel.ep=4", "parallel.ep_fsdp=1"]);
+    in_processes("ascend::four_npus_with_experts_on_each_and_replicas", 1, &[], body).is_clean();
 }

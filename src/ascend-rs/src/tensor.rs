@@ -2,17 +2,29 @@
 
 use crate::error::{Result, refused};
 use crate::{DataType, DeviceBuffer, Error, sys};
-use std::mem::ManuallyDrop;
 
 /// The most dimensions that operators take.
 const DIMENSIONS: usize = 8;
 /// Operators require storage to begin on such an address.
 const ALIGNMENT: usize = 32;
 
+/// The library's descriptor, destroyed with this.
+#[derive(Debug)]
+struct Handle(*mut sys::aclTensor);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Ok(destroy) = sys::aclDestroyTensor.get() {
+            // SAFETY: the descriptor is this one's own; an operator submitted with it has copied what it needs.
+            unsafe { destroy(self.0) };
+        }
+    }
+}
+
 /// A view of device memory as operators take it. It keeps the memory.
 #[derive(Debug)]
 pub struct Tensor {
-    raw: *mut sys::aclTensor,
+    raw: Handle,
     memory: DeviceBuffer,
     start: usize,
     shape: [i64; DIMENSIONS],
@@ -87,14 +99,14 @@ impl Tensor {
             true => Err(refused("aclCreateTensor")),
             false => {
                 let kept = |values: &[i64]| std::array::from_fn(|at| values.get(at).copied().unwrap_or(0));
-                let (memory, dimensions) = (memory.clone(), shape.len());
+                let (raw, memory, dimensions) = (Handle(raw), memory.clone(), shape.len());
                 Ok(Tensor { raw, memory, start, shape: kept(shape), strides: kept(strides), dimensions, of })
             }
         }
     }
 
     pub(crate) fn raw(&self) -> *mut sys::aclTensor {
-        self.raw
+        self.raw.0
     }
 
     /// Other elements of the same memory: the first one `offset` elements behind this tensor's first.
@@ -144,15 +156,6 @@ impl Tensor {
     }
 }
 
-impl Drop for Tensor {
-    fn drop(&mut self) {
-        if let Ok(destroy) = sys::aclDestroyTensor.get() {
-            // SAFETY: the descriptor is this one's own; an operator submitted with it has copied what it needs.
-            unsafe { destroy(self.raw) };
-        }
-    }
-}
-
 /// Tensors as one argument. The list owns them.
 #[derive(Debug)]
 pub struct TensorList {
@@ -169,14 +172,19 @@ impl TensorList {
     pub fn new(tensors: impl IntoIterator<Item = Tensor>) -> Result<TensorList> {
         let tensors: Vec<Tensor> = tensors.into_iter().collect();
         let create = sys::aclCreateTensorList.get()?;
-        let raw: Vec<*const sys::aclTensor> = tensors.iter().map(|tensor| tensor.raw.cast_const()).collect();
+        let raw: Vec<*const sys::aclTensor> =
+            tensors.iter().map(|tensor| tensor.raw().cast_const()).collect();
         // SAFETY: as many descriptors as said, all alive; the array is copied.
         let list = unsafe { create(raw.as_ptr(), raw.len() as u64) };
         if list.is_null() {
             return Err(refused("aclCreateTensorList"));
         }
         // The list destroys its members: they are not destroyed here again.
-        let memory = tensors.into_iter().map(|tensor| ManuallyDrop::new(tensor).memory.clone()).collect();
+        let handed_over = |tensor: Tensor| {
+            std::mem::forget(tensor.raw);
+            tensor.memory
+        };
+        let memory = tensors.into_iter().map(handed_over).collect();
         Ok(TensorList { raw: list, _memory: memory })
     }
 
@@ -208,7 +216,7 @@ pub(crate) trait Described {
 impl Described for Tensor {
     type Raw = sys::aclTensor;
     fn handle(&self) -> *mut sys::aclTensor {
-        self.raw
+        self.raw()
     }
 }
 

@@ -73,7 +73,10 @@ impl Ascend {
                 let all = self.shaped(targets, &[self.rows(targets)])?;
                 self.launch(ops::inplace_fill_scalar(&all, &Scalar::i64(NONE)?))?;
                 self.each_shifted(by, |to, from, rows| {
-                    let (to, from) = (self.strided(targets, to, &[rows], &[1])?, self.strided(labels, from, &[rows], &[1])?);
+                    let (to, from) = (
+                        self.strided(targets, to, &[rows], &[1])?,
+                        self.strided(labels, from, &[rows], &[1])?,
+                    );
                     self.launch(ops::inplace_copy(&to, &from))
                 })
             }

@@ -20,6 +20,8 @@ pub(super) enum Metric {
     Norm,
     /// Of multi-token prediction, all layers together.
     Mtp,
+    /// Not a sum: the number of the step.
+    Step,
 }
 
 pub(super) struct Memory {

@@ -201,7 +201,7 @@ impl Ascend {
     /// The numbers of a view, widened.
     fn numbers(&self, view: View, out: &mut [f32]) -> Done {
         let of = self.plan.program.buffer(view.buffer).dtype;
-        if of == DType::F32 {
+        if matches!(of, DType::F32 | DType::I32) {
             return self.download(view, bytemuck::cast_slice_mut(out));
         }
         let mut narrow = vec![0u8; out.len() * of.size() as usize];
@@ -209,10 +209,7 @@ impl Ascend {
         match of {
             DType::Bf16 => crate::kernels::widen::<half::bf16>(out, bytemuck::cast_slice(&narrow)),
             DType::F16 => crate::kernels::widen::<half::f16>(out, bytemuck::cast_slice(&narrow)),
-            _ => {
-                let whole = bytemuck::cast_slice::<u8, i32>(&narrow);
-                out.iter_mut().zip(whole).for_each(|(out, number)| *out = *number as f32);
-            }
+            DType::F32 | DType::I32 => {}
         }
         Ok(())
     }

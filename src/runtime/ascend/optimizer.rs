@@ -6,6 +6,9 @@ use crate::plan::{Axis, Op, UnitId, View};
 use ascend_rs::{DataType, IntArray, Scalar, Tensor, ops};
 use std::ops::Range;
 
+/// Elements that are updated at a time: clipped gradients need as much scratch memory.
+const UPDATED: u64 = 1 << 24;
+
 impl Ascend {
     pub(super) fn optimize(&self, op: &Op, scalars: &Scalars) -> Done {
         match *op {
@@ -26,23 +29,30 @@ impl Ascend {
                 let held = self.held(unit);
                 let decayed = self.plan.placement.unit(unit).decayed.clamp(held.start, held.end);
                 let (from, to) = (decayed - held.start, held.end - held.start);
-                let step = self.memory.scratch(&[1], DataType::F32)?;
+                let step = self.memory.metric(Metric::Step)?;
                 self.launch(ops::inplace_fill_scalar(&step, &Scalar::f32(scalars.step as f32)?))?;
                 let factor = scalars.clip_factor();
-                for (range, decay) in
-                    [(0..from, weight_decay), (from..to, 0.0)].into_iter().filter(|(r, _)| !r.is_empty())
-                {
-                    let grad = self.part(grad, range.clone())?;
-                    if factor != 1.0 {
-                        self.launch(ops::inplace_muls(&grad, &Scalar::f32(factor)?))?;
-                    }
+                let ranges =
+                    [(0..from, weight_decay), (from..to, 0.0)].into_iter().flat_map(|(range, decay)| {
+                        let starts = range.clone().step_by(UPDATED as usize);
+                        starts.map(move |start| (start..range.end.min(start + UPDATED), decay))
+                    });
+                for (range, decay) in ranges {
                     let part = |view| self.part(view, range.clone());
+                    let mut gradient = part(grad)?;
+                    if factor != 1.0 {
+                        // In the same place for each range: the stream is in order.
+                        self.memory.begin();
+                        let clipped = self.memory.scratch(&[range.end - range.start], DataType::F32)?;
+                        self.launch(ops::muls(&gradient, &Scalar::f32(factor)?, &clipped))?;
+                        gradient = clipped;
+                    }
                     self.launch(ops::apply_adam_wv2(
                         &part(param)?,
                         &part(m)?,
                         &part(v)?,
                         None,
-                        &grad,
+                        &gradient,
                         &step,
                         scalars.learning_rate as f32,
                         beta1 as f32,
