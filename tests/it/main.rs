@@ -25,6 +25,7 @@ mod language;
 mod layers;
 mod layouts;
 mod model;
+mod mxfp4;
 mod new;
 mod reshard;
 mod router;
