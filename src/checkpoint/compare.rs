@@ -37,7 +37,13 @@ const FIELDS: &[(&str, Means)] = &[
         "data.sequence",
         Error("step::resume::sequence", "the position in the data counts sequences of that length"),
     ),
-    ("data", Warning("step::resume::data", "sequences come from other data from here on")),
+    (
+        "data",
+        Warning(
+            "step::resume::data",
+            "sequences come from other data from here on; a source that is as it was goes on where it stood",
+        ),
+    ),
     (
         "train.seed",
         Error("step::resume::seed", "it orders the data: documents would come again, others never"),

@@ -2,7 +2,7 @@
 
 use super::export::Elements;
 use super::home;
-use super::manifest::{Facts, Manifest, Position};
+use super::manifest::{Facts, Manifest};
 use super::shard::{file_name, tensor_name};
 use crate::diag::Diagnostic;
 use crate::model::{ParamId, Parameter};
@@ -67,11 +67,6 @@ impl Checkpoint {
     /// Its folder.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Goes on with other data, from its beginning.
-    pub fn with_other_data(&mut self) {
-        self.manifest.position = Position::default();
     }
 
     /// What it says of itself.

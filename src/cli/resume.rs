@@ -2,9 +2,10 @@
 
 use super::args::RunArgs;
 use crate::checkpoint::{Checkpoint, Listed, Manifest, fingerprint, list, newest};
-use crate::data::tokenizer_file;
+use crate::data::{Changed, tokenizer_file};
 use crate::diag::Diagnostic;
 use crate::plan::{Contents, Plan};
+use crate::recipe::Origins;
 use std::fs;
 use std::path::Path;
 
@@ -36,6 +37,12 @@ pub fn manifest(plan: &Plan) -> Result<Manifest, Diagnostic> {
         Diagnostic::error("step::data::tokenizer", message).help("`data.tokenizer` names its file or folder")
     })?;
     Manifest::of(plan, fingerprint(&bytes))
+}
+
+/// What is not as it was in the data, at the source that it is about.
+pub fn changed_data(changed: &Changed, origins: Option<&Origins>) -> Diagnostic {
+    let path = changed.source.as_ref().map_or("data".to_owned(), |name| format!("data.source {name}.path"));
+    changed.warning.clone().label(origins.and_then(|origins| origins.nearest(&path)), "read here")
 }
 
 fn same(a: &Path, b: &Path) -> bool {

@@ -4,7 +4,7 @@ use super::args::RunArgs;
 use super::exit::Failure;
 use super::export::{self, SHARD, described};
 use super::inputs::{data_config, output, place, weights};
-use super::resume::{manifest, resume};
+use super::resume::{changed_data, manifest, resume};
 use super::session::Session;
 use super::target::{compile, read_plan};
 use super::train::{Trained, train};
@@ -35,13 +35,10 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     session.show_warnings();
     let plan = Arc::new(plan);
     let folder = output(args, &plan);
-    let mut going_on = resume(args, &folder).map_err(placed)?;
+    let going_on = resume(args, &folder).map_err(placed)?;
     let now = manifest(&plan).map_err(placed)?;
-    if let Some(checkpoint) = &mut going_on {
+    if let Some(checkpoint) = &going_on {
         let changed = compare(checkpoint.manifest(), &now, origins.as_ref()).map_err(Failure::Input)?;
-        if changed.iter().any(|warning| warning.code == "step::resume::data") {
-            checkpoint.with_other_data();
-        }
         session.sink.extend(changed);
         session.show_warnings();
     }
@@ -64,6 +61,8 @@ pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
         None => Loader::open(&config, readers),
     };
     let loader = loader.map_err(placed)?;
+    session.sink.extend(loader.changed().iter().map(|changed| changed_data(changed, origins.as_ref())));
+    session.show_warnings();
     let home = Home::open(&folder).map_err(placed)?;
     let left = home.sweep().map_err(placed)?;
     let metrics = match going_on {

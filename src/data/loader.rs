@@ -8,7 +8,7 @@ use super::config::Config;
 use super::encode::Encoder;
 use super::pack::Sequence;
 use super::packer::Packer;
-use super::position::{Counts, Position};
+use super::position::{Changed, Counts, Position};
 use crate::diag::{Diagnostic, Severity};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -28,10 +28,10 @@ pub struct Statistics {
     pub supervised: u64,
     /// Documents read since sequence 0.
     pub counts: Counts,
-    /// Tokens drawn from the sources since sequence 0.
-    pub drawn: u64,
     /// Passes since sequence 0 over the source that has been read most often.
     pub epochs: f64,
+    /// Passes that a token of the run makes, over the source of which it makes most; judged by what has been drawn.
+    pub rate: f64,
     /// The first document of each kind that was left out.
     pub notes: BTreeMap<&'static str, Diagnostic>,
 }
@@ -39,8 +39,8 @@ pub struct Statistics {
 impl Statistics {
     /// The same up to `position`.
     fn at(self, position: &Position) -> Self {
-        let (counts, epochs, drawn) = (position.counts, position.epochs(), position.drawn());
-        Statistics { counts, epochs, drawn, ..self }
+        let (counts, epochs, rate) = (position.counts, position.epochs(), position.rate());
+        Statistics { counts, epochs, rate, ..self }
     }
 
     /// What became of documents that were not simply used, a line each.
@@ -57,9 +57,9 @@ impl Statistics {
         kinds.map(|(count, what)| format!("{count} of {documents} documents {what}")).collect()
     }
 
-    /// About how many passes `tokens` tokens are, judged by what has been drawn.
+    /// About how many passes `tokens` tokens are over the source that is read most often.
     pub fn passes(&self, tokens: u64) -> f64 {
-        self.epochs * tokens as f64 / self.drawn.max(1) as f64
+        self.rate * tokens as f64
     }
 
     /// Warnings of what was left out, the first document of each kind.
@@ -72,6 +72,7 @@ impl Statistics {
 pub struct Loader {
     shared: Arc<Shared>,
     encoder: Arc<Encoder>,
+    changed: Vec<Changed>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -117,8 +118,10 @@ impl Loader {
 
     /// As [`open`](Self::open), from the sequence on that `position` stands before, without what comes before it.
     ///
+    /// Sources and policies may have changed since; [`changed`](Self::changed) then says what that means.
+    ///
     /// # Errors
-    /// As [`open`](Self::open); a position in other data.
+    /// As [`open`](Self::open); another length of sequences, another seed or tokenizer.
     pub fn open_at(config: &Config, position: &Position, readers: usize) -> Result<Self, Diagnostic> {
         Self::start(config, Some(position), readers)
     }
@@ -140,7 +143,7 @@ impl Loader {
         };
         // What the first sequence needs has been read: enough to judge how many passes a run is.
         let statistics = statistics.at(&packer.position());
-        let position = position.cloned().unwrap_or_else(|| packer.beginning());
+        let (position, changed) = (packer.start().clone(), packer.changed().to_vec());
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 window: VecDeque::new(),
@@ -166,7 +169,7 @@ impl Loader {
                 format!("cannot start the thread that prepares data: {error}"),
             )
         })?;
-        Ok(Loader { shared, encoder, thread: Some(thread) })
+        Ok(Loader { shared, encoder, changed, thread: Some(thread) })
     }
 
     /// The sequence at `index`, as soon as it is ready. `reader`, below the `readers` of
@@ -221,6 +224,11 @@ impl Loader {
             Diagnostic::error("step::data::order", message)
                 .help("a position is asked for at the end of its step")
         })
+    }
+
+    /// What is not as it was when the position was kept that the data goes on from.
+    pub fn changed(&self) -> &[Changed] {
+        &self.changed
     }
 
     /// What is read where the tokens stand.

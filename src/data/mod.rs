@@ -14,7 +14,8 @@
 //! Sequence `i` depends on the configuration and the files only, never on ranks, threads, time, or where a run started. Where
 //! a sequence begins follows from the lengths of all documents before it, which only tokenising tells; so that nobody has to
 //! do that again, a [`Position`] holds the state between two sequences: a cursor of five numbers for every source, and the
-//! addresses of the documents that are drawn and not yet used. A checkpoint keeps it; to go on there costs reading one group
+//! addresses of the documents that are drawn and not yet used. Where sources, files or policies are not what they were, it says
+//! itself what goes on and what begins anew ([`Changed`]). A checkpoint keeps it; to go on there costs reading one group
 //! of each source (8 MiB) and those documents, at step ten and at step ten million.
 
 mod array;
@@ -42,5 +43,5 @@ mod tokenizer;
 pub use config::{Answers, ChatConfig, Config, Fault, Format, Overlong, Policy, SourceConfig};
 pub use loader::{Loader, Statistics};
 pub use pack::Sequence;
-pub use position::{Counts, Position};
+pub use position::{Changed, Counts, Position};
 pub use tokenizer::tokenizer_file;

@@ -7,7 +7,7 @@ use super::encode::{Encoder, Tokens};
 use super::pack::{Part, Sequence, Stream, Waiting, join};
 use super::pipeline::{Drawn, Pipeline};
 use super::pool::Pool;
-use super::position::{Counts, Pending, Position, Share};
+use super::position::{Changed, Counts, Pending, Position, Share};
 use super::record::Place;
 use super::source::{Source, Walk};
 use super::tokenizer::Tokenizer;
@@ -22,8 +22,9 @@ pub(super) struct Packer {
     encoder: Arc<Encoder>,
     pipeline: Pipeline,
     config: Config,
-    /// Of the configuration, the files and the tokenizer.
-    data: u64,
+    /// In front of the first sequence that it makes.
+    start: Position,
+    changed: Vec<Changed>,
     sequence: u64,
     draws: Vec<Share>,
     current: Option<(usize, u64)>,
@@ -40,17 +41,13 @@ impl Packer {
         let chat = config.chat.as_ref().map(|chat| Chat::open(chat, tokenizer.folder(), tokenizer.special()));
         let needed = config.sources.iter().map(|s| Needed::new(s.column.as_deref(), config.chat.as_ref()));
         let encoder = Arc::new(Encoder { chat: chat.transpose()?, needed: needed.collect(), tokenizer });
-        let sources = config.sources.iter().enumerate();
-        let sources = sources.map(|(number, source)| Source::open(number, source, config).map(Arc::new));
+        let sources = config.sources.iter().map(|source| Source::open(source, config).map(Arc::new));
         let sources: Vec<Arc<Source>> = sources.collect::<Result<_, _>>()?;
-        let data = fingerprint(config, &sources, encoder.tokenizer.hash);
-        let start = position.cloned().unwrap_or_else(|| Position::beginning(data, sources.len()));
-        if start.data != data || start.draws.len() != sources.len() {
-            let message = format!("sequence {} is a position in other data", start.sequence);
-            return Err(Diagnostic::error("step::data::position", message).help(
-                "to go on, sources, weights, files, tokenizer, `sequence`, `seed` and policies must be as they were",
-            ));
-        }
+        let now = beginning(config, &sources, &encoder);
+        let (start, changed) = match position {
+            Some(position) => position.within(now)?,
+            None => (now, Vec::new()),
+        };
         let walks =
             sources.iter().zip(&start.draws).map(|(s, draw)| Walk::new(s.clone(), draw.cursor)).collect();
         let pipeline = Pipeline::new(encoder.clone(), walks, config.workers)?;
@@ -63,31 +60,38 @@ impl Packer {
             encoder,
             pipeline,
             config: config.clone(),
-            data,
+            changed,
             sequence: start.sequence,
-            draws: start.draws,
+            draws: start.draws.clone(),
             current: start.current,
             waiting,
             counts: start.counts,
             notes: BTreeMap::new(),
+            start,
         };
-        packer.restore(&start.pending)?;
-        if position.is_none() {
+        packer.restore()?;
+        if !packer.start.begun() {
             packer.prepare()?;
         }
         Ok(packer)
     }
 
-    /// The position in front of sequence 0.
-    pub(super) fn beginning(&self) -> Position {
-        Position::beginning(self.data, self.sources.len())
+    /// The position in front of the first sequence that it makes.
+    pub(super) fn start(&self) -> &Position {
+        &self.start
+    }
+
+    /// What is not as it was when the position was kept.
+    pub(super) fn changed(&self) -> &[Changed] {
+        &self.changed
     }
 
     /// What stands before the next sequence.
     pub(super) fn position(&self) -> Position {
         Position {
             sequence: self.sequence,
-            data: self.data,
+            run: self.start.run,
+            form: self.start.form,
             draws: self.draws.clone(),
             current: self.current,
             pending: match &self.waiting {
@@ -177,7 +181,7 @@ impl Packer {
     }
 
     fn choose(&self) -> usize {
-        let lag = |at: usize| self.draws[at].tokens as f64 / self.sources[at].weight;
+        let lag = |at: usize| self.draws[at].lag();
         (0..self.draws.len()).min_by(|&a, &b| lag(a).total_cmp(&lag(b))).unwrap_or(0)
     }
 
@@ -348,7 +352,8 @@ impl Packer {
     }
 
     /// Reads again what had been drawn and not used.
-    fn restore(&mut self, pending: &[Pending]) -> Result<(), Diagnostic> {
+    fn restore(&mut self) -> Result<(), Diagnostic> {
+        let pending = self.start.pending.clone();
         let mut documents = BTreeMap::new();
         for (number, source) in self.sources.iter().enumerate() {
             let mine = || pending.iter().enumerate().filter(|(_, part)| part.source as usize == number);
@@ -384,23 +389,17 @@ impl Packer {
     }
 }
 
-/// What a position depends on: everything but ranks, threads and where the files lie.
-fn fingerprint(config: &Config, sources: &[Arc<Source>], tokenizer: u64) -> u64 {
-    let Config { sequence, documents, seed, vocab, eos, policy, chat, .. } = config;
-    let files: Vec<_> = sources
-        .iter()
-        .zip(&config.sources)
-        .map(|(found, source)| {
-            (
-                &found.name,
-                source.format,
-                &source.column,
-                source.weight.to_bits(),
-                &source.separator,
-                found.bytes,
-                found.files(),
-            )
-        })
-        .collect();
-    fnv1a(&format!("{:?}", (sequence, documents, seed, vocab, eos, policy, chat, files, tokenizer)))
+/// The position in front of sequence 0. What it depends on is everything but ranks, threads and where files lie.
+fn beginning(config: &Config, sources: &[Arc<Source>], encoder: &Encoder) -> Position {
+    let Config { sequence, documents, seed, vocab, eos, policy, .. } = config;
+    let chat = encoder.chat.as_ref().map(Chat::hash);
+    let share = |source: &Arc<Source>| {
+        let Source { name, weight, identity, .. } = &**source;
+        Share { name: name.clone(), weight: *weight, source: *identity, ..Share::default() }
+    };
+    Position::beginning(
+        fnv1a(&format!("{:?}", (sequence, seed, vocab, eos, encoder.tokenizer.hash))),
+        fnv1a(&format!("{:?}", (documents, policy, chat))),
+        sources.iter().map(share).collect(),
+    )
 }

@@ -4,18 +4,19 @@
 //! a Parquet file, a record batch of an Arrow file; what can only be read from its beginning (compressed
 //! files, JSON arrays, Arrow streams) is one unit. A pass over the source takes its units in a permuted order,
 //! gathers their documents into groups of about [`GROUP`] bytes and hands out each group in a permuted order
-//! of its own. So opening a source costs the sizes and footers of its files and nothing else, a pass has every
+//! of its own. So opening a source costs the sizes, ends and footers of its files and nothing else, a pass has every
 //! document exactly once, and a [`Cursor`] of a few numbers leads to any document by reading one group.
 
 use super::array::Elements;
 use super::arrow::Arrow;
 use super::columns::Needed;
 use super::config::{Config, SourceConfig};
-use super::files::{Coding, Written, decoded, matches, written};
+use super::files::{Coding, Written, decoded, identity, matches, written};
 use super::order::Permutation;
 use super::parquet::Parquet;
 use super::record::{Address, Content, Document, unreadable};
 use super::scan::{Ranges, Split, UNIT};
+use crate::base::hash::fnv1a;
 use crate::diag::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -35,8 +36,10 @@ type Documents = Box<dyn Iterator<Item = Result<Document, Diagnostic>> + Send>;
 pub(super) struct Source {
     pub name: String,
     pub weight: f64,
-    number: u64,
-    seed: u64,
+    /// Of seed and name: the order of a source is its own, whatever stands beside it.
+    key: [u64; 2],
+    /// Of its files, in order, and of how they are read: what a [`Cursor`] depends on.
+    pub identity: u64,
     files: Vec<Units>,
     /// Number of the first unit of each file, and the total at the end.
     first: Vec<u64>,
@@ -85,7 +88,7 @@ impl Units {
 
 impl Source {
     /// Finds the files, and how they are written.
-    pub(super) fn open(number: usize, source: &SourceConfig, config: &Config) -> Result<Self, Diagnostic> {
+    pub(super) fn open(source: &SourceConfig, config: &Config) -> Result<Self, Diagnostic> {
         if !(source.weight > 0.0 && source.weight.is_finite()) {
             let message = format!("source `{}` has weight {}", source.name, source.weight);
             return Err(
@@ -99,6 +102,7 @@ impl Source {
         }
         let needed = Needed::new(source.column.as_deref(), config.chat.as_ref());
         let (mut files, mut first, mut bytes, mut hollow) = (Vec::new(), vec![0], 0, Vec::new());
+        let mut identities = Vec::new();
         for path in matches(source)? {
             let size = path.metadata().map_err(|error| unreadable(&path, &error))?.len();
             let written = written(&path, source.format)?;
@@ -108,6 +112,8 @@ impl Source {
                     first.push(first[first.len() - 1] + units.count());
                     files.push(units);
                     bytes += size;
+                    identities
+                        .push((written, identity(&path, size).map_err(|error| unreadable(&path, &error))?));
                 }
                 None => hollow.push(path),
             }
@@ -117,8 +123,9 @@ impl Source {
             return Err(Diagnostic::error("step::data::empty", message)
                 .help("remove the file or make the pattern leave it out"));
         }
-        let (name, weight, seed) = (source.name.clone(), source.weight, config.seed);
-        Ok(Source { name, weight, number: number as u64, seed, files, first, bytes, hollow })
+        let identity = fnv1a(&format!("{:?}", (&source.column, &source.separator, identities)));
+        let (name, weight, key) = (source.name.clone(), source.weight, [config.seed, fnv1a(&source.name)]);
+        Ok(Source { name, weight, key, identity, files, first, bytes, hollow })
     }
 
     pub(super) fn files(&self) -> usize {
@@ -131,7 +138,8 @@ impl Source {
 
     /// The unit at `ordinal` of the pass `epoch`.
     fn unit(&self, epoch: u64, ordinal: u64) -> u64 {
-        Permutation::new(self.units(), &[self.seed, self.number, epoch]).at(ordinal)
+        let [seed, name] = self.key;
+        Permutation::new(self.units(), &[seed, name, epoch]).at(ordinal)
     }
 
     fn read(&self, unit: u64) -> Result<Documents, Diagnostic> {
@@ -200,6 +208,18 @@ pub(super) struct Cursor {
     pub taken: u64,
     /// Bytes of the next document that have been handed out.
     pub byte: u64,
+}
+
+impl Cursor {
+    /// Behind the document whose turn it is.
+    pub fn behind(self) -> Cursor {
+        Cursor { taken: self.taken + 1, byte: 0, ..self }
+    }
+
+    /// Where the next pass begins.
+    pub fn next_pass(self) -> Cursor {
+        Cursor { epoch: self.epoch + 1, ..Cursor::default() }
+    }
 }
 
 /// Hands out the documents of a source one after the other, for ever.
@@ -277,7 +297,7 @@ impl Walk {
     pub(super) fn advance(&mut self, bytes: Option<u64>) {
         match bytes {
             Some(bytes) => self.cursor.byte += bytes,
-            None => (self.cursor.taken, self.cursor.byte) = (self.cursor.taken + 1, 0),
+            None => self.cursor = self.cursor.behind(),
         }
     }
 
@@ -315,7 +335,8 @@ impl Walk {
         }
         (self.next, self.open, self.loaded) = ((unit, record), open, true);
         let Cursor { epoch, unit, record, .. } = self.cursor;
-        let key = [self.source.seed, self.source.number, epoch, unit, record];
+        let [seed, name] = self.source.key;
+        let key = [seed, name, epoch, unit, record];
         self.order = Permutation::new(self.group.len().max(1) as u64, &key);
         Ok(())
     }

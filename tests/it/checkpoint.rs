@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A desk with a finished run of six steps in `out`: checkpoints behind steps 2, 4 and 6.
-fn finished() -> Desk {
+pub fn finished() -> Desk {
     let desk = Desk::new();
     desk.spoil("every = 3", "every = 2, keep = 9");
     let run = desk.stepc(&["run", "small.step", "--set", "train.steps=6"]);
@@ -28,7 +28,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Step, loss and norm of every line of the metrics.
-fn metrics(folder: &Path) -> Vec<String> {
+pub fn metrics(folder: &Path) -> Vec<String> {
     let text = fs::read_to_string(folder.join("metrics.jsonl")).unwrap();
     let line = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -53,7 +53,7 @@ fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[track_caller]
-fn refused(run: &Run, code: i32, words: &[&str]) {
+pub fn refused(run: &Run, code: i32, words: &[&str]) {
     assert_eq!(run.code, Some(code), "{}\n{}", run.out, run.err);
     for word in words {
         assert!(run.err.contains(word), "{word} in\n{}", run.err);
@@ -189,10 +189,10 @@ fn what_is_damaged_is_refused_and_the_other_one_named() {
     }
     // Of another version, whole and with its checksum.
     let (_, body) = text.split_once('\n').unwrap();
-    let body = body.trim_end().replacen("version: 1", "version: 0", 1);
+    let body = body.trim_end().replacen("version: 2", "version: 1", 1);
     let checksum = stepc::checkpoint::fingerprint(body.as_bytes());
     fs::write(&manifest, format!("// stepc checkpoint, checksum {checksum}\n{body}\n")).unwrap();
-    refused(&resume(), 2, &["step::checkpoint::version", "version 0", "version 1"]);
+    refused(&resume(), 2, &["step::checkpoint::version", "version 1", "version 2"]);
     fs::write(&manifest, &text).unwrap();
     assert_eq!(resume().code, Some(0));
 }
@@ -243,6 +243,39 @@ fn what_has_changed_is_an_error_or_a_warning() {
 }
 
 #[test]
+fn other_data_go_on_where_they_can() {
+    let desk = finished();
+    let text = fs::read_to_string(desk.path("text.txt")).unwrap();
+    let recipe = fs::read_to_string(desk.path("small.step")).unwrap();
+    desk.write("letters.txt", &text[..9_000]);
+    let letters =
+        "source text { path = \"text.txt\" }\n    source letters { path = \"letters.txt\", weight = 3 }";
+    desk.write("small.step", &recipe.replace("source text { path = \"text.txt\" }", letters));
+    let run = |output: &str| {
+        let args = ["--set", "train.steps=8", "--resume", "out/step-000006", "--output", output];
+        desk.stepc(&[&["run", "small.step"], &args[..]].concat())
+    };
+    let added = run("added");
+    assert_eq!(added.code, Some(0), "{}", added.err);
+    for word in ["step::resume::data", "`data.source` was `text` and is `letters, text`", "small.step:"] {
+        assert!(added.err.contains(word), "{word} in\n{}", added.err);
+    }
+    assert!(!added.err.contains("step::data::changed"), "{}", added.err);
+    assert!(added.out.contains("going on behind step 6 and 24 sequences"), "{}", added.out);
+    assert!(added.out.contains("step 8/8"), "{}", added.out);
+
+    // Written on in the meantime: the one warning has the source, and is told before the first step.
+    desk.write("small.step", &recipe);
+    desk.write("text.txt", &format!("{text}\n\n\nAnd they lived on."));
+    let grown = run("grown");
+    assert_eq!(grown.code, Some(0), "{}", grown.err);
+    for word in ["step::data::changed", "the files of source `text`", "small.step:", "next pass"] {
+        assert!(grown.err.contains(word), "{word} in\n{}", grown.err);
+    }
+    assert!(!grown.err.contains("step::resume::data"), "{}", grown.err);
+}
+
+#[test]
 fn weights_alone_are_exported_and_not_gone_on_from() {
     let desk = Desk::new();
     desk.spoil("every = 3", "weights_every = 1");
@@ -274,78 +307,6 @@ fn two_runs_do_not_share_a_folder() {
     first.kill().unwrap();
     first.wait().unwrap();
     refused(&second, 2, &["step::checkpoint::busy", "out"]);
-}
-
-/// What a run must leave behind that could not write a checkpoint: the reason, the one before whole, no half one; with room
-/// again it goes on.
-#[track_caller]
-fn stopped(desk: &Desk, run: &Run, reason: &str) {
-    refused(run, 1, &["step::checkpoint::write", reason, "step-00000", "is complete", "--resume"]);
-    let kept = stepc::checkpoint::newest(&desk.path("out")).expect("the one before is there");
-    stepc::checkpoint::Checkpoint::open(&kept.path).unwrap();
-    let names = fs::read_dir(desk.path("out")).unwrap().map(|e| e.unwrap().file_name());
-    let half: Vec<_> = names.filter(|name| name.to_string_lossy().contains("unfinished")).collect();
-    assert!(half.is_empty(), "{half:?}");
-    let again = desk.stepc(&["run", "small.step", "--set", "train.steps=6", "--resume"]);
-    assert_eq!(again.code, Some(0), "{}", again.err);
-}
-
-/// A limit on the size of files: writing fails as on a full disk, whoever runs the test.
-#[test]
-fn a_file_that_may_not_grow_stops_the_run() {
-    for every in ["every = 2, keep = 9", "every = 6"] {
-        let desk = Desk::new();
-        desk.spoil("every = 3", every);
-        // Ends behind step 2 with a checkpoint, in the background or, where nothing comes behind it, at once.
-        assert_eq!(desk.stepc(&["run", "small.step", "--set", "train.steps=2"]).code, Some(0));
-        let shard = fs::metadata(desk.path("out/step-000002/rank-00000.safetensors")).unwrap().len();
-        let script = format!(
-            "trap '' XFSZ; ulimit -f {}; exec {STEPC} run small.step --set train.steps=6 --resume",
-            shard / 2 / 512
-        );
-        let run = Run::new(desk.command("sh", &["-c", &script]).output().unwrap());
-        stopped(&desk, &run, "File too large");
-    }
-}
-
-/// A small disk of its own, where the machine lets a test mount one.
-#[test]
-fn a_full_disk_stops_the_run() {
-    let desk = Desk::new();
-    desk.spoil("every = 3", "every = 1, keep = 9");
-    fs::create_dir(desk.path("out")).unwrap();
-    assert_eq!(
-        desk.stepc(&["run", "small.step", "--set", "train.steps=1", "--output", "probe"]).code,
-        Some(0)
-    );
-    let one = stepc::checkpoint::Checkpoint::open(&desk.path("probe")).unwrap().manifest().bytes();
-    let script = format!(
-        "mount -t tmpfs -o size={} small out || exit 77\n\
-         {STEPC} run small.step --set train.steps=6\n\
-         code=$?\ncp -r out kept\nexit $code",
-        one * 7 / 2
-    );
-    let run = Run::new(desk.command("unshare", &["-rm", "sh", "-c", &script]).output().unwrap());
-    if run.code == Some(77) || run.err.contains("unshare") {
-        return;
-    }
-    fs::remove_dir(desk.path("out")).unwrap();
-    fs::rename(desk.path("kept"), desk.path("out")).unwrap();
-    stopped(&desk, &run, "No space left on device");
-}
-
-#[test]
-fn a_folder_that_may_only_be_read_is_refused() {
-    let desk = finished();
-    let script = format!(
-        "mount --bind out out && mount -o remount,ro,bind out || exit 77\n\
-         {STEPC} run small.step --set train.steps=8 --resume"
-    );
-    let run = Run::new(desk.command("unshare", &["-rm", "sh", "-c", &script]).output().unwrap());
-    if run.code == Some(77) || run.err.contains("unshare") {
-        return;
-    }
-    refused(&run, 2, &["step::output::unwritable", "Read-only file system"]);
 }
 
 #[cfg(unix)]

@@ -271,6 +271,11 @@ fn the_shipped_recipes_are_silent() {
     assert!(recipes.len() >= 4, "{recipes:?}");
     for recipe in recipes {
         let run = desk.stepc(&["check", recipe.to_str().unwrap()]);
+        // Fine-tuning begins with what another run leaves behind, which may not have been made yet.
+        if recipe.ends_with("sft.step") && run.err.contains("there is no `") {
+            assert!(run.code == Some(0) && run.err.ends_with("\n1 warning\n"), "{}", run.err);
+            continue;
+        }
         assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (Some(0), "", ""), "{}", recipe.display());
     }
 }

@@ -56,6 +56,31 @@ fn fine_tuning_takes_the_loss_over_answers_only() {
     assert_eq!(metrics.lines().count(), 2);
 }
 
+/// The two examples as a user runs them, a few steps each: the novels, then their dialogues from the weights of the first run.
+#[test]
+fn the_example_of_fine_tuning_goes_on_from_the_pretrained_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let small = ["model.layers=2", "train.global_batch=4", "train.micro_batch=4", "train.steps=3"];
+    let small: Vec<_> = small.iter().flat_map(|set| ["--set", set]).collect();
+    let run = |recipe: &str, output: &str, set: &[&str]| {
+        let ran = stepc(&[&["run", recipe, "--output", &path(output)][..], &small, set].concat());
+        assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(0), String::new()));
+        let metrics = std::fs::read_to_string(folder.path().join(output).join("metrics.jsonl")).unwrap();
+        metrics.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
+    };
+    let schedule = ["--set", "train.schedule.warmup=1"];
+    let novels = run("../../examples/llama.step", "llama", &schedule);
+    let weights = format!("model.weights={:?}", path("llama"));
+    let tuned = run("../../examples/sft.step", "sft", &[&schedule[..], &["--set", &weights]].concat());
+    let number = |line: &serde_json::Value, key: &str| line[key].as_f64().unwrap();
+    assert!(number(&tuned[0], "loss") < number(&novels[0], "loss"), "it begins with what has been learned");
+    for line in &tuned {
+        let share = number(line, "supervised") / number(line, "tokens");
+        assert!((0.2..0.6).contains(&share), "the answers are about half of what is said: {line}");
+    }
+}
+
 #[test]
 fn what_was_left_out_is_told_at_the_end_of_a_run() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ mod checkpoint;
 mod cli;
 mod command;
 mod data;
+mod disk;
 mod engines;
 mod examples;
 mod explain;

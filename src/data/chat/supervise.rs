@@ -9,6 +9,7 @@
 use super::super::config::{Answers, ChatConfig};
 use super::conversation::{Conversation, Role};
 use super::template::{BEGIN, END, Template, said};
+use crate::base::hash::fnv1a;
 use crate::diag::Diagnostic;
 use minijinja::Value;
 use std::ops::Range;
@@ -62,6 +63,12 @@ impl Chat {
         }
         chat.config = config.clone();
         Ok(chat)
+    }
+
+    /// Of the template and of what is learned, wherever the template lies.
+    pub fn hash(&self) -> u64 {
+        let ChatConfig { template: _, date, assistant, system, user, tool } = &self.config;
+        fnv1a(&format!("{:?}", (self.template.hash, date, assistant, system, user, tool)))
     }
 
     /// The text of a conversation and what is learned of it.

@@ -1,6 +1,7 @@
 //! The Jinja template of a tokenizer, as `transformers` runs it.
 
 use super::json::tojson;
+use crate::base::hash::fnv1a;
 use crate::diag::Diagnostic;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind, Value, escape_formatter};
@@ -18,6 +19,8 @@ const TOKENS: [&str; 4] = ["bos_token", "eos_token", "pad_token", "unk_token"];
 pub struct Template {
     environment: Environment<'static>,
     tokens: Vec<(&'static str, Value)>,
+    /// Of its text.
+    pub hash: u64,
     /// Whether it marks what is generated.
     pub marked: bool,
     /// Where it was found.
@@ -44,6 +47,7 @@ impl Template {
                 )
             })?,
         };
+        let hash = fnv1a(&source);
         let (source, marked) = with_marks(&source);
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
@@ -74,7 +78,7 @@ impl Template {
             };
             (name, of(&config).or_else(|| of(&map)).unwrap_or_default())
         });
-        let mut template = Template { environment, tokens: tokens.into(), marked, path };
+        let mut template = Template { environment, tokens: tokens.into(), hash, marked, path };
         let added = template.environment.add_template_owned("chat", source);
         match added {
             Ok(()) => Ok(template),

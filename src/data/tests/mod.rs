@@ -1,5 +1,6 @@
 //! The data path from files to sequences, with a tokenizer of a hundred words.
 
+mod changed;
 mod chat;
 mod damage;
 mod formats;
@@ -19,8 +20,12 @@ use tempfile::TempDir;
 const EOS: u32 = 100;
 
 fn write_tokenizer(folder: &Path) {
+    write_tokenizer_with(folder, "[UNK]");
+}
+
+fn write_tokenizer_with(folder: &Path, unknown: &str) {
     let vocab: BTreeMap<String, u32> =
-        (1..100).map(|i| (format!("w{i}"), i)).chain([("[UNK]".into(), 0)]).collect();
+        (1..100).map(|i| (format!("w{i}"), i)).chain([(unknown.into(), 0)]).collect();
     let json = serde_json::json!({
         "version": "1.0",
         "added_tokens": [{
@@ -28,7 +33,7 @@ fn write_tokenizer(folder: &Path) {
             "normalized": false, "special": true
         }],
         "pre_tokenizer": { "type": "WhitespaceSplit" },
-        "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "[UNK]" }
+        "model": { "type": "WordLevel", "vocab": vocab, "unk_token": unknown }
     });
     fs::write(folder.join("tokenizer.json"), json.to_string()).unwrap();
 }

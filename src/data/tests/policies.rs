@@ -114,9 +114,10 @@ fn a_question_that_fills_the_sequence_leaves_nothing_to_learn() {
     let base = chats("headers.jsonl", "headers.jinja");
     let short = Config { sequence: 40, ..base };
     let skip = Policy { overlong: Overlong::Truncate, unsupervised: Fault::Skip, ..short.policy };
-    let (code, message) = code_of(&with(short.clone(), Policy { unsupervised: Fault::Stop, ..skip }));
-    assert_eq!(code, "step::data::unsupervised");
-    assert!(message.contains(": 0 of 40 tokens are to be learned"), "{message}");
+    let stop = with(short.clone(), Policy { unsupervised: Fault::Stop, ..skip });
+    let problem = Loader::open(&stop, 1).and_then(|loader| loader.sequence(0, 20)).unwrap_err();
+    assert_eq!(problem.code, "step::data::unsupervised");
+    assert!(problem.message.contains(": 0 of 40 tokens are to be learned"), "{}", problem.message);
     let loader = Loader::open(&with(short, skip), 1).unwrap();
     loader.sequence(0, 20).unwrap();
     assert!(loader.statistics().counts.unsupervised > 0);

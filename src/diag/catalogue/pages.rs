@@ -43,6 +43,7 @@ pages! {
     "files of text and their tokens"
     data {
         arrow
+        changed
         column
         config
         conversation
