@@ -151,7 +151,15 @@ fn rows(c: &mut Criterion) {
     let (experts, k) = (16, 4);
     let logits = values(TOKENS * experts);
     let (mut index, mut weight) = (vec![0; TOKENS * k], vec![0.0; TOKENS * k]);
-    let gating = Gating { k, score: Score::Sigmoid, normalize: true, scale: 3.0, groups: 1, top_groups: 1 };
+    let gating = Gating {
+        k,
+        score: Score::Sigmoid,
+        normalize: true,
+        scale: 3.0,
+        groups: 1,
+        top_groups: 1,
+        group_score: GroupScore::BestTwo,
+    };
     group.throughput(operations(TOKENS));
     group.bench_function("gating_top_k 4 of 16", |b| {
         b.iter(|| gating_top_k(&mut index, &mut weight, black_box(&logits), None, &gating));

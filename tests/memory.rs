@@ -173,6 +173,26 @@ fn the_peak_is_as_planned_and_a_step_allocates_nothing() {
             "model.sparse.router.aux_loss=0.01",
             "model.sparse.router.bias_update=0.001",
         ],
+        &[
+            "train.steps=3",
+            "train.global_batch=4",
+            "train.micro_batch=1",
+            "cluster.devices=2",
+            "parallel.ep=2",
+            "model.mtp.layers=2",
+            "model.mtp.ffn=sparse",
+            "model.mtp.usage=trained",
+        ],
+        &[
+            "train.steps=3",
+            "train.global_batch=2",
+            "train.micro_batch=2",
+            "parallel.recompute=full",
+            "model.mtp.layers=1",
+            "model.mtp.head=shared",
+            "model.mtp.input=normed",
+            "model.mtp.usage=trained",
+        ],
     ] {
         for checkpoints in [false, true] {
             let plan = laptop(set, checkpoints);

@@ -7,7 +7,7 @@ mod files;
 
 use crate::base::DType;
 use crate::diag::Diagnostic;
-use crate::model::{ParamId, Parameter, Part};
+use crate::model::{Copied, ParamId, Parameter, Part};
 use crate::weights::{self, Folder, Output};
 use half::{bf16, f16};
 use indexmap::IndexMap;
@@ -34,8 +34,8 @@ pub trait Elements {
 /// What is exported, and how.
 pub struct Export<'a> {
     pub params: &'a [Parameter],
-    /// A copy of the embedding that the source may have; the embedding says what it would.
-    pub tied_head: Option<&'a str>,
+    /// Copies of parameters that the source may have.
+    pub copies: &'a [Copied],
     pub elements: &'a dyn Elements,
     /// The Hugging Face folder that training began from: types are taken from it, and so are tensors that were not trained
     /// and the files beside the weights.
@@ -64,8 +64,8 @@ pub struct Exported {
     pub bytes: u64,
     /// The weights' files, by name.
     pub files: Vec<String>,
-    /// Tensors that were not trained and come from where training began, and those that come from nowhere: layers for
-    /// multi-token prediction of a model that began from scratch.
+    /// Tensors that were not trained and come from where training began, and those of multi-token prediction that are left
+    /// out: dropped, or not trained from scratch.
     pub kept: usize,
     pub left_out: usize,
     /// Other files copied from there.
@@ -127,9 +127,13 @@ pub fn export(export: &Export, target: Target) -> Result<Exported, Diagnostic> {
 /// nowhere.
 fn tensors(export: &Export, source: Option<&Folder>) -> Result<(Vec<Tensor>, usize), Diagnostic> {
     let mut tensors: IndexMap<String, Tensor> = IndexMap::new();
-    let mut missing = 0;
+    let (mut missing, mut dropped) = (0, HashSet::new());
     for (param, parameter) in (0..).map(ParamId).zip(export.params) {
         let trained = export.elements.holds(param);
+        if parameter.part == Part::Dropped {
+            dropped.extend(parameter.tensors().map(|tensor| tensor.name));
+            continue;
+        }
         for tensor in parameter.tensors() {
             let part = (param, tensor.elements);
             if let Some(Tensor { from: From::Trained(parts), .. }) = tensors.get_mut(&tensor.name) {
@@ -157,16 +161,22 @@ fn tensors(export: &Export, source: Option<&Folder>) -> Result<(Vec<Tensor>, usi
         return Err(Diagnostic::error("step::export::lost", message)
             .help("restore the folder that `model.weights` names"));
     }
+    let left_out = missing + dropped.len();
     if let Some(source) = source {
-        if let Some(head) = export.tied_head.filter(|head| source.tensor(head).is_some()) {
-            tensors.insert(head.to_owned(), copy_of_embedding(export, head, &tensors)?);
-        }
-        let scales: HashSet<String> = tensors.keys().map(|name| weights::scale_name(name)).collect();
-        let replaced = |name: &&str| !scales.contains(*name);
-        for name in source.names().filter(replaced) {
-            if tensors.contains_key(name) {
-                continue;
+        for copied in export.copies.iter().filter(|copied| source.tensor(&copied.name).is_some()) {
+            match copied.part {
+                Part::Kept => {}
+                Part::Dropped => drop(dropped.insert(copied.name.clone())),
+                Part::Embedding | Part::Body | Part::Experts | Part::Head => {
+                    tensors.insert(copied.name.clone(), copy(copied, &tensors)?);
+                }
             }
+        }
+        let gone: HashSet<String> =
+            tensors.keys().chain(&dropped).map(|name| weights::scale_name(name)).collect();
+        let left =
+            |name: &&str| !tensors.contains_key(*name) && !dropped.contains(*name) && !gone.contains(*name);
+        for name in source.names().filter(left).collect::<Vec<_>>() {
             let Some((info, dtype)) = source.tensor(name).zip(source.dtype(name)) else {
                 let message = format!("`{name}` of the folder that training began from would be lost");
                 return Err(Diagnostic::error("step::export::lost", message)
@@ -176,25 +186,20 @@ fn tensors(export: &Export, source: Option<&Folder>) -> Result<(Vec<Tensor>, usi
             tensors.insert(name.to_owned(), Tensor { output, from: From::Source });
         }
     }
-    Ok((tensors.into_values().collect(), missing))
+    Ok((tensors.into_values().collect(), left_out))
 }
 
-/// The head of a model whose head is its embedding, where the folder that training began from has both.
-fn copy_of_embedding(
-    export: &Export,
-    head: &str,
-    tensors: &IndexMap<String, Tensor>,
-) -> Result<Tensor, Diagnostic> {
-    let embedding = export.params.iter().find(|parameter| parameter.part == Part::Embedding);
-    match embedding.and_then(|parameter| tensors.get(&parameter.name)) {
+/// What a copy of a trained parameter holds.
+fn copy(copied: &Copied, tensors: &IndexMap<String, Tensor>) -> Result<Tensor, Diagnostic> {
+    match tensors.get(&copied.of) {
         Some(Tensor { output, from: From::Trained(parts) }) => Ok(Tensor {
-            output: Output { name: head.to_owned(), ..output.clone() },
+            output: Output { name: copied.name.clone(), ..output.clone() },
             from: From::Trained(parts.clone()),
         }),
         _ => {
-            let message = format!("`{head}` is a copy of the embedding, which is not there");
+            let message = format!("`{}` is a copy of `{}`, which is not there", copied.name, copied.of);
             Err(Diagnostic::error("step::export::lost", message)
-                .help("correct `names { embed, head }` of the recipe's model"))
+                .help("correct the `names` of the recipe's model"))
         }
     }
 }

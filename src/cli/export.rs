@@ -58,8 +58,8 @@ pub fn parameters(
         Weights::Scratch => None,
     };
     let (params, tokenizer) = (&run.params, Some(run.data.tokenizer.as_path()));
-    let tied_head = run.aside.tied_head.as_deref();
-    Ok(write(&Export { params, tied_head, elements, source, tokenizer, dtype, shard }, target)?)
+    let copies = &run.aside.copies;
+    Ok(write(&Export { params, copies, elements, source, tokenizer, dtype, shard }, target)?)
 }
 
 /// What has been written and where, in a line.

@@ -36,6 +36,9 @@ pub fn hf(session: &mut Session, args: &ImportHf) -> Result<(), Failure> {
         Failure::Input(found)
     })?;
     write(&output, &text)?;
+    for (_, tensors, what) in imported.left_out {
+        session.print(&format!("left out: `{tensors}`, {what}\n"));
+    }
     session.print(&format!(
         "{}: {}, {} parameters, {} active for a token, {} tensors\n",
         output.display(),

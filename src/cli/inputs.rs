@@ -3,7 +3,7 @@
 use super::args::RunArgs;
 use crate::data;
 use crate::diag::Diagnostic;
-use crate::model::{Aside, Parameter, Part};
+use crate::model::{Aside, Copied, Parameter};
 use crate::plan::Plan;
 use crate::recipe::{Answers, Data, Fault, Format, Origins, Overlong, Pack, Stage, Train, Weights};
 use crate::weights::{Audit, Folder, Needs};
@@ -23,23 +23,22 @@ pub fn weights(plan: &Plan) -> Result<Option<(Folder, Audit)>, Diagnostic> {
 /// Opens the checkpoint at `path` for a model of these parameters: every parameter is there, every tensor is used.
 pub fn audit(path: &Path, params: &[Parameter], aside: &Aside) -> Result<(Folder, Audit), Diagnostic> {
     let folder = Folder::open(path)?;
-    let (kept, needed): (Vec<_>, Vec<_>) = params.iter().partition(|p| p.part == Part::Mtp);
+    let (kept, needed): (Vec<_>, Vec<_>) = params.iter().partition(|p| !p.in_training());
     let tensors = needed.into_iter().flat_map(|p| p.tensors().map(|t| (t.name, t.shape, !p.trainable)));
     let kept = kept.into_iter().flat_map(Parameter::tensors).map(|tensor| tensor.name);
     let ignored = aside.ignored.iter().map(|ignored| (ignored.tensors.clone(), ignored.reason.clone()));
     let needs = Needs {
         tensors: tensors.collect(),
-        kept: kept.chain(aside.tied_head.clone()).collect(),
+        kept: kept.chain(aside.copies.iter().map(|copied| copied.name.clone())).collect(),
         ignored: ignored.collect(),
     };
     let audit = folder.audit(&needs)?;
-    if let Some(head) = aside.tied_head.as_ref().filter(|head| audit.kept.contains(head)) {
-        let embed = params.iter().find(|p| p.part == Part::Embedding).map_or("", |p| &p.name);
-        if !folder.same(embed, head)? {
-            let message = format!("`{head}` is not `{embed}`, although the model says that the two are one");
+    for Copied { name, of, part } in &aside.copies {
+        if part.in_training() && audit.kept.contains(name) && !folder.same(of, name)? {
+            let message = format!("`{name}` is not `{of}`, although the model says that the two are one");
             return Err(Diagnostic::error("step::weights::tied", message).help(format!(
-                "write `tie_embeddings = false` to train both, or leave the head alone: \
-                 `names {{ ignore head {{ tensors = {head:?}, reason = \"…\" }} }}`"
+                "train both (`tie_embeddings = false`, or `head = own` in `mtp`), or leave it alone: \
+                 `names {{ ignore copy {{ tensors = {name:?}, reason = \"…\" }} }}`"
             )));
         }
     }

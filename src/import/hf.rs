@@ -4,6 +4,7 @@ use super::families::FAMILIES;
 use super::family::Reader;
 use super::keys::Keys;
 use super::page::Page;
+use super::wrapper::WRAPPERS;
 use crate::base::{Host, SourceMap};
 use crate::diag::suggest::nearest;
 use crate::diag::{Diagnostic, Sink};
@@ -24,6 +25,8 @@ pub struct Imported {
     pub model_type: String,
     /// The folder holds the tensors too.
     pub weights: bool,
+    /// Parts of it that the item leaves out: a word, the names of their tensors, and what they are.
+    pub left_out: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// Describes the model of a Hugging Face folder, under a name. The headers of its checkpoint settle what the
@@ -36,11 +39,21 @@ pub fn hf(host: &dyn Host, folder: &Path, name: &str) -> Result<Imported, Vec<Di
     let file = folder.join(CONFIG);
     let object = object(host, &file)?;
     let kind = object.get("model_type").and_then(Value::as_str);
-    let Some(family) = FAMILIES.iter().find(|family| Some(family.model_type) == kind) else {
+    let wrapper = WRAPPERS.iter().find(|wrapper| Some(wrapper.model_type) == kind);
+    let wanted = wrapper.map(|wrapper| wrapper.family).or(kind);
+    let Some(family) = FAMILIES.iter().find(|family| Some(family.model_type) == wanted) else {
         return Err(vec![unknown(&file, kind)]);
     };
+    let mut keys = Keys::new(&file, &object);
+    let text = match wrapper.map(|wrapper| wrapper.text(&mut keys)) {
+        Some(None) => return Err(keys.problems),
+        text => text.flatten(),
+    };
+    if let (Some(wrapper), Some(text)) = (wrapper, &text) {
+        keys = Keys::under(&file, wrapper.key, text);
+    }
     let checkpoint = checkpoint(folder)?;
-    let mut reader = Reader { keys: Keys::new(&file, &object), page: Page::default() };
+    let mut reader = Reader { keys, page: Page::default() };
     let read = reader.read(family);
     if read.is_some() {
         // Otherwise what is left over may just not have been reached.
@@ -50,10 +63,16 @@ pub fn hf(host: &dyn Host, folder: &Path, name: &str) -> Result<Imported, Vec<Di
         return Err(reader.keys.problems);
     }
     if let Some(checkpoint) = &checkpoint {
-        settle(&mut reader, checkpoint);
+        settle(&mut reader, checkpoint, wrapper.map_or("", |wrapper| wrapper.prefix));
     }
+    wrapper.iter().for_each(|wrapper| wrapper.describe(&mut reader.page));
     let item = laid_out(&reader.page.item(name))?;
-    Ok(Imported { item, model_type: family.model_type.to_owned(), weights: checkpoint.is_some() })
+    Ok(Imported {
+        item,
+        model_type: family.model_type.to_owned(),
+        weights: checkpoint.is_some(),
+        left_out: wrapper.map_or(&[][..], |wrapper| wrapper.left_out),
+    })
 }
 
 fn object(host: &dyn Host, file: &Path) -> Result<Map<String, Value>, Vec<Diagnostic>> {
@@ -94,7 +113,8 @@ fn unknown(file: &Path, kind: Option<&str>) -> Diagnostic {
         None => format!("{shown}: `model_type` is missing"),
     };
     let problem = Diagnostic::error("step::import::family", message);
-    let known = || FAMILIES.iter().map(|family| family.model_type);
+    let wrappers = || WRAPPERS.iter().map(|wrapper| wrapper.model_type);
+    let known = || FAMILIES.iter().map(|family| family.model_type).chain(wrappers());
     match kind.and_then(|kind| nearest(kind, known())) {
         Some(near) => {
             problem.help(format!("`{near}` is known; where the two are alike, write its name there"))
@@ -119,9 +139,9 @@ fn checkpoint(folder: &Path) -> Result<Option<Folder>, Vec<Diagnostic>> {
 }
 
 /// Lets the tensors decide what the configuration does not say.
-fn settle(reader: &mut Reader<'_>, checkpoint: &Folder) {
+fn settle(reader: &mut Reader<'_>, checkpoint: &Folder, prefix: &str) {
     if !reader.keys.holds("tie_word_embeddings") {
-        let tied = checkpoint.tensor("lm_head.weight").is_none();
+        let tied = checkpoint.tensor(&format!("{prefix}lm_head.weight")).is_none();
         reader.page.set("tie_embeddings", tied.to_string());
     }
 }

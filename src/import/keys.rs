@@ -23,6 +23,11 @@ impl<'c> Keys<'c> {
         Keys { file, prefix: String::new(), object, seen: BTreeSet::new(), problems: Vec::new() }
     }
 
+    /// The keys of what stands in a file under `key`.
+    pub fn under(file: &'c Path, key: &str, object: &'c Map<String, Value>) -> Self {
+        Keys { prefix: format!("{key}."), ..Keys::new(file, object) }
+    }
+
     /// The value of a key; a null is as good as none.
     pub fn get(&mut self, key: &'c str) -> Option<&'c Value> {
         self.seen.insert(key);
@@ -172,7 +177,8 @@ impl<'c> Keys<'c> {
         }
     }
 
-    fn wrong(&mut self, key: &str, found: Option<&Value>, wanted: &str) {
+    /// Reports a value that is not what it should be.
+    pub fn wrong(&mut self, key: &str, found: Option<&Value>, wanted: &str) {
         let file = self.file.display();
         let message = match found {
             Some(found) => format!("{file}: `{}{key}` is {}, not {wanted}", self.prefix, shown(found)),

@@ -17,5 +17,6 @@ mod keys;
 mod layers;
 mod page;
 mod rope;
+mod wrapper;
 
 pub use hf::{Imported, hf};

@@ -70,8 +70,16 @@ impl Page {
     fn field(&self, field: &FieldSchema, prefix: &str) -> Option<String> {
         let path = format!("{prefix}{}", field.key);
         match field.ty {
-            // Kind and word, or kind and name, in front of what has been set.
-            Type::Choice(_) | Type::Named(_) => self.get(&path).map(|value| format!("{} {value}", field.key)),
+            // Kind and word in front of what has been set.
+            Type::Choice(_) => self.get(&path).map(|value| format!("{} {value}", field.key)),
+            // Kind and name, of each that there is.
+            Type::Named(_) => {
+                let all = self.fields.iter().filter_map(|(set, value)| {
+                    let name = set.strip_prefix(&path)?.strip_prefix('.')?;
+                    Some(format!("{} {name} {value}", field.key))
+                });
+                Some(all.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
+            }
             ty if ty.is_block() => {
                 let schema = ty.body(None)?;
                 let head = match schema.title {

@@ -32,6 +32,7 @@ mod optimizer;
 mod parallel;
 mod rope;
 mod route;
+mod shift;
 mod simd;
 #[cfg(test)]
 mod testing;
@@ -53,4 +54,7 @@ pub use moe::{token_permute, token_sort, token_unpermute, weight_permute, weight
 pub use norm::{rms_norm, rms_norm_grad};
 pub use optimizer::{AdamWStep, adamw, sum_squares};
 pub use rope::{Llama3Scaling, RopeScaling, RopeTable, Rotation, YarnScaling, rope_table, rotary};
-pub use route::{Gating, MOST_CHOSEN as MOST_TOP_K, MOST_GROUPS, Score, gating_top_k, gating_top_k_grad};
+pub use route::{
+    Gating, GroupScore, MOST_CHOSEN as MOST_TOP_K, MOST_GROUPS, Score, gating_top_k, gating_top_k_grad,
+};
+pub use shift::{concat, shift_labels, shift_tokens, split};

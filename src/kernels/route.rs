@@ -37,10 +37,19 @@ pub struct Gating {
     pub normalize: bool,
     /// Weights are multiplied by this.
     pub scale: f32,
-    /// Equal groups of experts, and those that a token keeps to: the ones whose two best keys add up to most
-    /// (DeepSeek-V3, arXiv 2412.19437).
+    /// Equal groups of experts, and those that a token keeps to: the ones of the best score.
     pub groups: usize,
     pub top_groups: usize,
+    pub group_score: GroupScore,
+}
+
+/// What makes the score of a group of experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupScore {
+    /// The sum of its two best keys (DeepSeek-V3, arXiv 2412.19437).
+    BestTwo,
+    /// Its best key (DeepSeek-V2, arXiv 2405.04434).
+    Best,
 }
 
 /// Chooses `k` of the experts for every row of `logits` [tokens, experts], best first and the lowest number
@@ -104,7 +113,7 @@ vectorized! {
         bias: &[f32],
         gating: &Gating,
     ) {
-        let Gating { k, score, normalize, scale, groups, top_groups } = *gating;
+        let Gating { k, score, normalize, scale, groups, top_groups, group_score } = *gating;
         // Scores of some experts at a time, so that their number has no limit.
         const STRIP: usize = 64;
         let mut scores = [0.0; STRIP];
@@ -114,7 +123,7 @@ vectorized! {
             let (most, total) = softmax_terms(logits, score);
             let mut open = [true; MOST_GROUPS];
             if top_groups < groups {
-                choose_groups(&mut open[..groups], logits, bias, (score, most, total), top_groups);
+                choose_groups(&mut open[..groups], logits, bias, (score, most, total), (top_groups, group_score));
             }
             let mut keys = [0.0; MOST_CHOSEN];
             let mut chosen = 0;
@@ -196,14 +205,14 @@ vectorized! {
     }
 }
 
-/// Leaves those groups of experts open whose two best keys add up to most, the first among equals.
+/// Leaves those groups of experts open whose score is best, the first among equals.
 #[inline(always)]
 fn choose_groups(
     open: &mut [bool],
     logits: &[f32],
     bias: &[f32],
     (score, most, total): (Score, f32, f32),
-    top_groups: usize,
+    (top_groups, group_score): (usize, GroupScore),
 ) {
     let mut sums = [0.0; MOST_GROUPS];
     let each = logits.len() / open.len();
@@ -219,7 +228,8 @@ fn choose_groups(
                 _ => {}
             }
         }
-        *sum = if each == 1 { best[0] } else { best[0] + best[1] };
+        let one = each == 1 || group_score == GroupScore::Best;
+        *sum = if one { best[0] } else { best[0] + best[1] };
     }
     open.fill(false);
     for _ in 0..top_groups {
@@ -273,7 +283,15 @@ mod tests {
     }
 
     fn plain(k: usize, score: Score) -> Gating {
-        Gating { k, score, normalize: true, scale: 1.0, groups: 1, top_groups: 1 }
+        Gating {
+            k,
+            score,
+            normalize: true,
+            scale: 1.0,
+            groups: 1,
+            top_groups: 1,
+            group_score: GroupScore::BestTwo,
+        }
     }
 
     #[test]
@@ -308,7 +326,7 @@ mod tests {
             [(Score::Sigmoid, true), (Score::Sigmoid, false), (Score::Softmax, true), (Score::Softmax, false)]
         {
             let (mut index, mut weight) = (vec![0; tokens * k], vec![0.0; tokens * k]);
-            let gating = Gating { k, score, normalize, scale: 3.0, groups: 1, top_groups: 1 };
+            let gating = Gating { normalize, scale: 3.0, ..plain(k, score) };
             gating_top_k(&mut index, &mut weight, &logits, Some(&bias), &gating);
             let mut dlogits = vec![9.0; logits.len()];
             gating_top_k_grad(&mut dlogits, &dweight, &logits, &index, &gating);

@@ -2,10 +2,10 @@
 
 use super::attention::AttentionModule;
 use super::names::LayerNames;
-use super::parameter::{Aside, Init, ParamId, Parameter, Part};
+use super::parameter::{Aside, Copied, Init, ParamId, Parameter, Part};
 use super::slice::{Joint, Slice};
 use crate::base::DType;
-use crate::recipe;
+use crate::recipe::{self, MtpUsage};
 
 /// The whole model: every parameter once, and modules that refer to them.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,9 +131,14 @@ impl Model {
             true => embed,
             false => b.matrix_of(Part::Head, names.head.clone(), [model.vocab, model.hidden]),
         };
-        b.part = Part::Mtp;
+        b.part = match model.mtp.as_ref().map(|mtp| mtp.usage) {
+            Some(MtpUsage::Trained) | None => Part::Body,
+            Some(MtpUsage::Kept) => Part::Kept,
+            Some(MtpUsage::Dropped) => Part::Dropped,
+        };
         let mtp = model.mtp.iter().flat_map(|m| (0..m.layers).map(move |j| (m, model.layers + j)));
         let mtp = mtp.map(|(m, i)| b.mtp(i, m)).collect();
+        let copies = b.copies();
         Model {
             params: b.params,
             vocab: model.vocab,
@@ -146,10 +151,7 @@ impl Model {
             final_norm,
             head,
             mtp,
-            aside: Aside {
-                tied_head: model.tie_embeddings.then(|| names.head.clone()),
-                ignored: names.ignored.values().cloned().collect(),
-            },
+            aside: Aside { copies, ignored: names.ignored.values().cloned().collect() },
         }
     }
 
@@ -158,10 +160,16 @@ impl Model {
         &self.params[id.0 as usize]
     }
 
-    /// Parameters that take part in training, in checkpoint order: all but multi-token prediction.
+    /// Parameters that take part in training, in checkpoint order.
     pub fn trained(&self) -> impl Iterator<Item = (ParamId, &Parameter)> {
         let ids = (0..).map(ParamId);
-        ids.zip(&self.params).filter(|(_, p)| p.part != Part::Mtp)
+        ids.zip(&self.params).filter(|(_, p)| p.in_training())
+    }
+
+    /// The layers of multi-token prediction that are trained: all of them or none.
+    pub fn trained_mtp(&self) -> &[MtpModule] {
+        let trained = |mtp: &MtpModule| self.param(mtp.project).in_training();
+        if self.mtp.first().is_some_and(trained) { &self.mtp } else { &[] }
     }
 }
 
@@ -279,7 +287,7 @@ impl Builder<'_> {
     fn moe(&mut self, names: &LayerNames, moe: &recipe::Moe) -> MoeModule {
         let n = &names.names.moe;
         let (hidden, part) = (self.model.hidden, self.part);
-        let experts = if part == Part::Mtp { Part::Mtp } else { Part::Experts };
+        let experts = if part == Part::Body { Part::Experts } else { part };
         let precision = moe.router.precision;
         let router = self.tensor(names.of(&n.router), vec![moe.experts, hidden], precision, part);
         let bias = moe.router.bias.then(|| {
@@ -325,6 +333,23 @@ impl Builder<'_> {
                 .then(|| self.matrix(names.of(&n.shared_router), [1, hidden])),
             config: moe.clone(),
         }
+    }
+
+    /// A tied head, and what layers of multi-token prediction share with the model.
+    fn copies(&self) -> Vec<Copied> {
+        let names = &self.model.names;
+        let head = if self.model.tie_embeddings { &names.embed } else { &names.head };
+        let copy = |name: String, of: &String, part| Copied { name, of: of.clone(), part };
+        let tied = self.model.tie_embeddings.then(|| copy(names.head.clone(), head, Part::Head));
+        let ahead = self.model.mtp.iter().flat_map(|mtp| {
+            let layers = (0..mtp.layers).map(|j| LayerNames::new(names, self.model.layers + j));
+            layers.flat_map(move |layer| {
+                let shared = (mtp.head == recipe::MtpHead::Shared)
+                    .then(|| copy(layer.of(&names.mtp.head), head, self.part));
+                [copy(layer.of(&names.mtp.embed), &names.embed, self.part)].into_iter().chain(shared)
+            })
+        });
+        tied.into_iter().chain(ahead).collect()
     }
 
     fn mtp(&mut self, i: u64, mtp: &recipe::Mtp) -> MtpModule {

@@ -1,6 +1,6 @@
 //! Parameter counts as the field quotes them.
 
-use super::build::{FfnModule, Model};
+use super::build::{FfnModule, Model, MtpModule};
 use super::parameter::Part;
 use serde::{Deserialize, Serialize};
 
@@ -25,18 +25,19 @@ impl Model {
     /// Counts parameters and checkpoint tensors.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts { total: 0, active: 0, experts: 0, mtp: 0, tensors: 0, mtp_tensors: 0 };
-        for p in &self.params {
+        // Parameters of multi-token prediction come behind all others.
+        let main = self.mtp.first().map_or(self.params.len(), |mtp| mtp.embed_norm.0 as usize);
+        for (at, p) in self.params.iter().enumerate() {
             // A tensor that several share counts for the one it begins with.
             let begins = p.slice.as_ref().is_none_or(|slice| slice.offset == 0);
             let tensors = if begins { p.per_expert().unwrap_or(1) } else { 0 };
-            match p.part {
-                Part::Mtp => {
-                    counts.mtp += p.elements();
-                    counts.mtp_tensors += tensors;
-                    continue;
-                }
-                Part::Experts => counts.experts += p.elements(),
-                Part::Embedding | Part::Body | Part::Head => {}
+            if at >= main {
+                counts.mtp += p.elements();
+                counts.mtp_tensors += tensors;
+                continue;
+            }
+            if p.part == Part::Experts {
+                counts.experts += p.elements();
             }
             counts.total += p.elements();
             counts.tensors += tensors;
@@ -45,6 +46,18 @@ impl Model {
         let looked_up = if self.head == self.embed { 0 } else { self.param(self.embed).elements() };
         counts.active = counts.total - looked_up - idle;
         counts
+    }
+
+    /// What a token is multiplied with in the layers of multi-token prediction that are trained: as [`Counts::active`], the
+    /// model's head once for each of them that has none of its own.
+    pub fn active_mtp(&self) -> u64 {
+        let of = |mtp: &MtpModule| {
+            let head = if mtp.head.is_none() { self.param(self.head).elements() } else { 0 };
+            head as i64 - self.idle_experts(&mtp.layer.ffn) as i64
+        };
+        let trained = self.trained_mtp();
+        let own: u64 = trained.first().map_or(0, |_| self.counts().mtp);
+        own.saturating_add_signed(trained.iter().map(of).sum())
     }
 
     fn idle_experts(&self, ffn: &FfnModule) -> u64 {

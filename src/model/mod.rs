@@ -13,5 +13,5 @@ mod slice;
 pub use attention::{AttentionModule, Linear, LowRank, Projections, Query};
 pub use build::{Biases, FfnModule, LayerModule, MlpModule, Model, MoeModule, MtpModule};
 pub use count::Counts;
-pub use parameter::{Aside, CheckpointTensor, Init, ParamId, Parameter, Part};
+pub use parameter::{Aside, CheckpointTensor, Copied, Init, ParamId, Parameter, Part};
 pub use slice::{Joint, Slice};

@@ -31,8 +31,18 @@ pub enum Part {
     Experts,
     /// The output projection.
     Head,
-    /// Layers for multi-token prediction: in the checkpoint, not trained.
-    Mtp,
+    /// Layers of multi-token prediction that are not trained: written as they were read …
+    #[serde(alias = "Mtp")]
+    Kept,
+    /// … or left out.
+    Dropped,
+}
+
+impl Part {
+    /// Whether it takes part in training.
+    pub fn in_training(self) -> bool {
+        !matches!(self, Part::Kept | Part::Dropped)
+    }
 }
 
 /// A parameter on the meta device.
@@ -64,16 +74,31 @@ pub struct CheckpointTensor {
     pub elements: Range<u64>,
 }
 
+/// A tensor of a checkpoint that is a copy of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    pub name: String,
+    /// The parameter that it is a copy of.
+    pub of: String,
+    /// The part of the model that it belongs to, which says whether it is written, and whether as it was read.
+    pub part: Part,
+}
+
 /// Tensors of a checkpoint beside those of the parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Aside {
-    /// The name of a copy of the embedding, where the head is the embedding: it may be there.
-    pub tied_head: Option<String>,
+    /// Tensors that hold once more what a parameter holds: they may be there.
+    pub copies: Vec<Copied>,
     /// What is left alone: patterns and reasons.
     pub ignored: Vec<Ignored>,
 }
 
 impl Parameter {
+    /// Whether it takes part in training, as a part of the model or frozen.
+    pub fn in_training(&self) -> bool {
+        self.part.in_training()
+    }
+
     /// Number of elements.
     pub fn elements(&self) -> u64 {
         self.shape.iter().product()

@@ -15,7 +15,7 @@ use crate::recipe::{self, Checkpoint, Cluster, Data, DeviceKind, Parallel, Recip
 use serde::{Deserialize, Serialize};
 
 /// The version of the plan's form; a file of another version is refused.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// What a program is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::demands::{self, Demand};
 use super::estimate::{Engine, Estimate, Job, Question};
 use super::fit::{Basis, Remedy, remedies};
 use crate::model::{Counts, Model};
-use crate::recipe::{Cluster, Parallel, Recipe, Train};
+use crate::recipe::{Cluster, MtpUsage, Parallel, Recipe, Train};
 use serde::Serialize;
 
 /// What an engine needs for a recipe, estimated. Memory is in bytes of the fullest device, time in seconds of a step.
@@ -21,6 +21,8 @@ pub struct Forecast {
     pub train: Train,
     pub sequence: u64,
     pub counts: Counts,
+    /// What becomes of the layers of multi-token prediction, where there are some.
+    pub mtp: Option<MtpUsage>,
     pub job: Job,
     pub estimate: Estimate,
     /// Where it does not fit: the smallest change with which it would, or what comes nearest.
@@ -43,6 +45,7 @@ impl Forecast {
             train: recipe.train.clone(),
             sequence: recipe.data.sequence,
             counts: model.counts(),
+            mtp: recipe.model.mtp.as_ref().map(|mtp| mtp.usage),
             job,
             estimate: question.estimate(&job),
             remedy: None,

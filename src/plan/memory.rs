@@ -189,7 +189,7 @@ pub fn terms(program: &Program, memory: &Memory) -> Vec<Term> {
 
 /// A buffer's name without the layer it belongs to.
 fn kind(name: &str) -> &str {
-    let Some(rest) = name.strip_prefix("layer") else { return name };
+    let Some(rest) = name.strip_prefix("layer").or(name.strip_prefix("mtp")) else { return name };
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     rest.strip_prefix(".back").unwrap_or(rest).trim_start_matches('.')
 }

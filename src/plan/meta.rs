@@ -3,7 +3,7 @@
 use super::compile::{Plan, Task, compile};
 use super::forecast::Forecast;
 use super::memory::Category;
-use crate::model::{Model, Part};
+use crate::model::Model;
 use crate::recipe::Recipe;
 
 /// Bytes of a rank, with and without.
@@ -68,7 +68,7 @@ impl Savings {
 /// What a rank builds that does not start on the meta device; the rest is nothing yet.
 fn whole(recipe: &Recipe) -> Savings {
     let model = Model::build(&recipe.model, recipe.parallel.precision.params);
-    let trained = model.params.iter().filter(|p| p.part != Part::Mtp);
+    let trained = model.params.iter().filter(|p| p.in_training());
     let sizes = trained.map(|p| (p.elements() * 4, p.elements() * p.dtype.size()));
     let (whole_f32, whole) = sizes.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let (ep, memory) = (recipe.parallel.ep, recipe.cluster.device.memory);

@@ -4,7 +4,7 @@
 use super::mesh::Axis;
 use super::placement::UnitId;
 use super::program::{SlotId, View};
-use crate::recipe::{Activation, RopeStyle, Score};
+use crate::recipe::{Activation, GroupScore, RopeStyle, Score};
 use serde::{Deserialize, Serialize};
 
 /// How an operand is used.
@@ -162,7 +162,7 @@ ops! {
     Comm Combine { Read rows: View, Write out: View; slot: SlotId }
     /// Sums the number of supervised tokens of the step over all ranks: the divisor of loss and gradients.
     Comm CountTokens {}
-    /// Sums the squared gradient norm, the loss and the auxiliary loss over all ranks.
+    /// Sums the squared gradient norm, the loss and those beside it over all ranks.
     Comm ReduceMetrics {}
 
     // Embedding and loss.
@@ -174,8 +174,16 @@ ops! {
     /// `logits = cap · tanh(logits / cap)`
     Compute Softcap { Update logits: View; cap: f64 }
     /// Adds `−log softmax(logits)[label]` over the rows to the step's loss and replaces the logits by the gradient of
-    /// the step's mean loss; that of the logits before `Softcap` where there was one.
-    Compute CrossEntropy { Update logits: View, Read labels: View; softcap: Option<f64> }
+    /// the step's mean loss; that of the logits before `Softcap` where there was one. A loss of multi-token prediction is
+    /// added up apart and has a weight in the gradient.
+    Compute CrossEntropy {
+        Update logits: View, Read labels: View;
+        softcap: Option<f64>, mtp: Option<f64>
+    }
+    /// `y[t] (+)= x[t + by]` where both tokens are of the same document, else 0.
+    Compute ShiftTokens { Read x: View, Write y: Sum; by: i64 }
+    /// `targets[t] = labels[t + by]` where both tokens are of the same document, else −1.
+    Compute ShiftLabels { Read labels: View, Write targets: View; by: i64 }
 
     // Dense operators.
 
@@ -184,6 +192,10 @@ ops! {
         Read a: View, Read b: View, Write out: Sum;
         trans_a: bool, trans_b: bool
     }
+    /// `out = [a, b]`, row by row.
+    Compute Concat { Read a: View, Read b: View, Write out: View }
+    /// The inverse of `Concat`.
+    Compute Split { Read x: View, Write a: View, Write b: View }
     /// `out = a + b`
     Compute Add { Read a: View, Read b: View, Write out: View }
     /// `y = x · rstd · (gamma + offset)`, `rstd = 1 / sqrt(mean(x²) + eps)` by row.
@@ -249,10 +261,10 @@ ops! {
     // Mixture of experts.
 
     /// The `top_k` experts of each token by score (plus `bias` for the choice alone) and their weights; only those of the
-    /// `top_groups` groups whose two best add up to most.
+    /// `top_groups` groups of the best score.
     Compute MoeGatingTopK {
         Read logits: View, Read bias: Option<View>, Write index: View, Write weight: View;
-        score: Score, normalize: bool, scale: f64, groups: u64, top_groups: u64
+        score: Score, normalize: bool, scale: f64, groups: u64, top_groups: u64, group_score: GroupScore
     }
     /// Gradient of `MoeGatingTopK` with respect to the logits.
     Compute MoeGatingTopKGrad {

@@ -6,7 +6,7 @@
 //! dimension 0 leaves a rank of 192 with up to 1.3 times the even share).
 
 use super::mesh::{Axis, Mesh};
-use crate::model::{FfnModule, Model, ParamId, Part};
+use crate::model::{FfnModule, LayerModule, Model, ParamId, Part};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -111,29 +111,46 @@ impl Placement {
         placement.frozen.extend(model.trained().filter(|(_, p)| !p.trainable).map(|(id, _)| id));
         placement.add(model, mesh, "embed".into(), &[model.embed]);
         for (i, layer) in model.layers.iter().enumerate() {
-            let mut dense = layer.attention.params();
-            dense.push(layer.ffn_norm);
-            dense.extend(layer.attention_norm_behind.into_iter().chain(layer.ffn_norm_behind));
-            let mut experts = Vec::new();
-            match &layer.ffn {
-                FfnModule::Dense(mlp) => dense.extend(mlp.params()),
-                FfnModule::Moe(moe) => {
-                    dense.extend(moe.dense());
-                    experts.extend(moe.experts());
-                }
-            }
-            placement.add(model, mesh, format!("layer{i}"), &dense);
-            if !experts.is_empty() {
-                placement.add(model, mesh, format!("layer{i}.experts"), &experts);
-            }
+            placement.layer(model, mesh, &format!("layer{i}"), layer, Vec::new());
         }
-        let mut head = vec![model.final_norm];
+        // Where there is multi-token prediction, norms in front of heads are computed ahead of all heads.
+        let mtp = model.trained_mtp();
+        let mut final_norm = Some(model.final_norm);
+        let mut head: Vec<ParamId> = final_norm.take_if(|_| mtp.is_empty()).into_iter().collect();
         head.extend((model.head != model.embed).then_some(model.head));
         placement.add(model, mesh, "head".into(), &head);
+        for (i, mtp) in mtp.iter().enumerate() {
+            let mut ends = vec![mtp.embed_norm, mtp.hidden_norm, mtp.project, mtp.norm];
+            ends.extend(final_norm.take());
+            placement.layer(model, mesh, &format!("mtp{i}"), &mtp.layer, ends);
+            placement.add(model, mesh, format!("mtp{i}.head"), mtp.head.as_slice());
+        }
         placement
     }
 
+    /// The dense part of a layer with what is used `beside` it in its stage, and its experts.
+    fn layer(&mut self, model: &Model, mesh: &Mesh, name: &str, layer: &LayerModule, beside: Vec<ParamId>) {
+        let mut dense = beside;
+        dense.extend(layer.attention.params());
+        dense.push(layer.ffn_norm);
+        dense.extend(layer.attention_norm_behind.into_iter().chain(layer.ffn_norm_behind));
+        let mut experts = Vec::new();
+        match &layer.ffn {
+            FfnModule::Dense(mlp) => dense.extend(mlp.params()),
+            FfnModule::Moe(moe) => {
+                dense.extend(moe.dense());
+                experts.extend(moe.experts());
+            }
+        }
+        self.add(model, mesh, name.to_owned(), &dense);
+        self.add(model, mesh, format!("{name}.experts"), &experts);
+    }
+
+    /// A unit of `params`; none where there are none.
     fn add(&mut self, model: &Model, mesh: &Mesh, name: String, params: &[ParamId]) {
+        if params.is_empty() {
+            return;
+        }
         let experts = params.iter().any(|&id| model.param(id).part == Part::Experts);
         let (axis, divide) = if experts { (Axis::EpFsdp, mesh.ep) } else { (Axis::Fsdp, 1) };
         let (decayed, rest): (Vec<ParamId>, Vec<ParamId>) =

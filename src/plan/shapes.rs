@@ -30,6 +30,13 @@ pub(super) fn check(op: &Op) -> Result<(), String> {
             same("rows of a and out", m, fixed(&out.view))?;
             same("columns of b and out", n, out.view.cols)
         }
+        Op::ShiftTokens { x, y, .. } => same_shape("x", x, "y", &y.view),
+        Op::ShiftLabels { labels, targets, .. } => same_shape("labels", labels, "targets", targets),
+        Op::Concat { a, b, out: whole } | Op::Split { x: whole, a, b } => {
+            same_rows("a", a, "the whole", whole)?;
+            same_rows("b", b, "the whole", whole)?;
+            same("columns of both and of the whole", a.cols.saturating_add(b.cols), whole.cols)
+        }
         Op::Add { a, b, out } => {
             same_shape("a", a, "b", b)?;
             same_shape("a", a, "out", out)

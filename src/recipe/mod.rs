@@ -53,9 +53,9 @@ pub use rules::divides;
 pub use schema::data::{Answers, Chat, Data, Fault, Format, Overlong, Pack, Source};
 pub use schema::machine::{Cluster, Device, DeviceKind, Efficiency, Link};
 pub use schema::model::{
-    Act, Activation, Attention, Bias, Ffn, Gate, Init, Latent, Layer, LinearScaling, Llama3Scaling,
-    LongRopeScaling, Mlp, Model, Moe, Mtp, MtpHead, Norm, QkNorm, Rope, RopeStyle, Router, Scaling, Score,
-    Weights, YarnScaling,
+    Act, Activation, Attention, Bias, Ffn, Gate, GroupScore, Init, Latent, Layer, LinearScaling,
+    Llama3Scaling, LongRopeScaling, Mlp, Model, Moe, Mtp, MtpHead, MtpInput, MtpUsage, Norm, QkNorm, Rope,
+    RopeStyle, Router, Scaling, Score, Weights, YarnScaling,
 };
 pub use schema::names::{AttentionNames, GateUp, Ignored, Layout, MlpNames, MoeNames, MtpNames, Names};
 pub use schema::parallel::{CpKind, Offload, Parallel, Precision, Recompute};

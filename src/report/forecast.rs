@@ -12,7 +12,7 @@ pub fn forecast_page(forecast: &Forecast, style: Style) -> String {
     page.line("estimated", &style.warn(&why(forecast)));
     page.line("", &style.dim(&held_against(forecast)));
     page.gap();
-    page.parameters(&forecast.counts, forecast.estimate.memory.held);
+    page.parameters(&forecast.counts, forecast.mtp, forecast.estimate.memory.held);
     mesh(forecast, &mut page);
     let (train, job) = (&forecast.train, &forecast.job);
     page.batch([train.global_batch, forecast.sequence, job.micro_batch, job.accumulate]);

@@ -14,6 +14,8 @@ struct Line {
     loss: f64,
     #[serde(skip_serializing_if = "is_zero")]
     aux_loss: f64,
+    #[serde(skip_serializing_if = "is_zero")]
+    mtp_loss: f64,
     grad_norm: f64,
     learning_rate: f64,
     tokens: u64,
@@ -28,7 +30,7 @@ struct Done {
     step: u64,
 }
 
-/// Whether no layer has such a loss.
+/// Whether the model has no such loss.
 fn is_zero(loss: &f64) -> bool {
     *loss == 0.0
 }
@@ -90,6 +92,7 @@ impl Metrics {
             step: report.step,
             loss: report.loss,
             aux_loss: report.aux_loss,
+            mtp_loss: report.mtp_loss,
             grad_norm: report.grad_norm,
             learning_rate: report.learning_rate,
             tokens: report.tokens,

@@ -20,7 +20,11 @@ pub fn headline(plan: &Plan, style: Style) -> String {
 /// Mesh, parameters, memory of a device by category, time, communication of a step, and the program in figures.
 pub fn plan_page(plan: &Plan, style: Style) -> String {
     let mut page = Sheet::new(&plan.recipe, plan.profile.as_deref(), &plan.cluster, style);
-    page.parameters(&plan.counts, plan.placement.shard_elements() as f64);
+    page.parameters(
+        &plan.counts,
+        plan.model.mtp.as_ref().map(|mtp| mtp.usage),
+        plan.placement.shard_elements() as f64,
+    );
     mesh(plan, &mut page);
     let train = &plan.train;
     page.batch([train.global_batch, plan.data.sequence, train.micro_batch, plan.program.accumulation]);

@@ -81,8 +81,12 @@ impl Progress {
         let rate = count(report.tokens as f64 / report.seconds);
         let step = self.style.dim(&format!("step {:>width$}/{}", report.step, self.steps.end));
         let loss = self.style.bold(&format!("loss {:.4}", report.loss));
+        let ahead = match report.mtp_loss {
+            0.0 => String::new(),
+            loss => format!("  mtp loss {loss:.4}"),
+        };
         format!(
-            "{step}  {loss}  norm {:.3}  lr {:.2e}  {rate} tokens/s  {} a rank  {}",
+            "{step}  {loss}{ahead}  norm {:.3}  lr {:.2e}  {rate} tokens/s  {} a rank  {}",
             report.grad_norm,
             report.learning_rate,
             bytes(self.memory),

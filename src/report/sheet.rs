@@ -4,7 +4,7 @@ use super::quantity::{bytes, count, percent, seconds};
 use super::style::Style;
 use crate::model::Counts;
 use crate::plan::Category;
-use crate::recipe::Cluster;
+use crate::recipe::{Cluster, MtpUsage};
 use std::fmt::Write;
 
 /// Columns of a bar that fills the whole device.
@@ -44,12 +44,17 @@ impl Sheet {
     }
 
     /// How large the model is, and what of it a rank holds.
-    pub fn parameters(&mut self, c: &Counts, held: f64) {
+    pub fn parameters(&mut self, c: &Counts, mtp: Option<MtpUsage>, held: f64) {
         let [total, active] = [c.total, c.active].map(|n| count(n as f64));
         self.line("parameters", &format!("{total} total, {active} active a token, {} tensors", c.tensors));
-        if c.mtp > 0 {
+        if let Some(usage) = mtp {
+            let usage = match usage {
+                MtpUsage::Kept => "kept as they are",
+                MtpUsage::Dropped => "left out",
+                MtpUsage::Trained => "trained with the model",
+            };
             let (mtp, tensors) = (count(c.mtp as f64), c.mtp_tensors);
-            self.line("", &format!("{mtp} more for multi-token prediction ({tensors} tensors), not trained"));
+            self.line("", &format!("{mtp} more for multi-token prediction ({tensors} tensors), {usage}"));
         }
         self.line("", &format!("{} held by a rank", count(held)));
     }

@@ -25,6 +25,8 @@ pub struct Scalars {
     pub norm_squared: f64,
     /// Sum of the losses that even out the load of experts, likewise.
     pub aux_loss: f64,
+    /// Sum of the losses of all layers of multi-token prediction, without their weight, likewise.
+    pub mtp_loss: f64,
 }
 
 impl Scalars {

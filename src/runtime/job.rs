@@ -50,6 +50,9 @@ pub struct StepReport {
     pub loss: f64,
     /// What evens out the load of experts, all layers together: beside `loss`, not in it.
     pub aux_loss: f64,
+    /// The loss of multi-token prediction, the mean of its layers', without its weight: beside `loss`, not in it, and over
+    /// the same tokens (DeepSeek-V3, eq. 24).
+    pub mtp_loss: f64,
     /// Global norm before clipping.
     pub grad_norm: f64,
     pub learning_rate: f64,

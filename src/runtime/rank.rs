@@ -69,10 +69,12 @@ impl Rank {
             self.walk(plan.program.micro.clone(), &mut scalars)?;
         }
         self.update(&plan, &mut scalars)?;
+        let mtp = plan.model.mtp.as_ref().map_or(1, |mtp| mtp.layers);
         Ok(StepReport {
             step,
             loss: scalars.loss / scalars.supervised.max(1.0),
             aux_loss: scalars.aux_loss,
+            mtp_loss: scalars.mtp_loss / (scalars.supervised.max(1.0) * mtp as f64),
             grad_norm: scalars.norm_squared.sqrt(),
             learning_rate: scalars.learning_rate,
             tokens: plan.train.global_batch * plan.data.sequence,

@@ -72,12 +72,21 @@ FAMILIES = {
                         routed_scaling_factor=1.5, topk_method="greedy", q_lora_rank=None, kv_lora_rank=20,
                         qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10,
                         rope_parameters=dict(YARN, mscale=0.7, mscale_all_dim=0.7, beta_fast=32, beta_slow=1)),
+    "deepseek_v2_groups": dict(TRUNK, model_type="deepseek_v2", num_key_value_heads=4, intermediate_size=56,
+                               moe_intermediate_size=24, n_routed_experts=12, num_experts_per_tok=3, n_shared_experts=1,
+                               first_k_dense_replace=1, routed_scaling_factor=4.0, topk_method="group_limited_greedy",
+                               n_group=4, topk_group=2, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12,
+                               qk_rope_head_dim=8, v_head_dim=10),
     "deepseek_v3": dict(TRUNK, num_key_value_heads=4, intermediate_size=56, moe_intermediate_size=24,
                         n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=1, first_k_dense_replace=1,
                         routed_scaling_factor=2.5, n_group=4, topk_group=2, q_lora_rank=24, kv_lora_rank=20,
                         qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10, num_mtp_layers=0,
                         rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0, beta_fast=32, beta_slow=1)),
 }
+FAMILIES["gemma3"] = dict(
+    text_config=FAMILIES["gemma3_text"], mm_tokens_per_image=4, image_token_index=95, boi_token_index=94, eoi_token_index=93,
+    vision_config=dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28,
+                       patch_size=14))
 
 
 def spread(model, generator):
@@ -107,10 +116,10 @@ def samples(gradient):
 
 def make(family, settings):
     generator = torch.manual_seed(7)
-    config = AutoConfig.for_model(family, **settings)
+    config = AutoConfig.for_model(**{"model_type": family} | settings)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     spread(model, generator)
-    tokens = torch.randint(3, config.vocab_size, (1, SEQUENCE), generator=generator)
+    tokens = torch.randint(3, config.get_text_config().vocab_size, (1, SEQUENCE), generator=generator)
     logits = model(tokens).logits
     loss = torch.nn.functional.cross_entropy(logits[0, :-1].float(), tokens[0, 1:])
     loss.backward()

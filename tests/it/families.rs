@@ -127,8 +127,8 @@ macro_rules! families {
 }
 
 families! {
-    deepseek_v2 deepseek_v3 ernie4_5_moe gemma gemma2 gemma3_text glm4_moe gpt_oss hunyuan_v1_moe llama minimax_m2
-    mistral mixtral olmoe phi3 qwen2 qwen2_moe qwen3 qwen3_moe
+    deepseek_v2 deepseek_v2_groups deepseek_v3 ernie4_5_moe gemma gemma2 gemma3 gemma3_text glm4_moe gpt_oss hunyuan_v1_moe
+    llama minimax_m2 mistral mixtral olmoe phi3 qwen2 qwen2_moe qwen3 qwen3_moe
 }
 
 #[test]

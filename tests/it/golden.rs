@@ -6,7 +6,6 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stepc::data::Sequence;
-use stepc::model::Part;
 use stepc::plan::{Plan, Task};
 use stepc::runtime::forward;
 use stepc::weights::{Folder, Needs};
@@ -143,7 +142,7 @@ fn tensors_match(name: &str) {
     let tensors = plan.params.iter().flat_map(|p| p.tensors()).map(|t| (t.name, t.shape, true));
     golden.weights.audit(&Needs { tensors: tensors.collect(), ..Needs::default() }).unwrap();
     assert_eq!(plan.counts.total, golden.facts["num_parameters"].as_u64().unwrap());
-    let trainable = plan.params.iter().filter(|p| p.trainable && p.part != Part::Mtp);
+    let trainable = plan.params.iter().filter(|p| p.trainable && p.in_training());
     let trainable: u64 = trainable.map(|p| p.elements()).sum();
     assert_eq!(trainable, golden.facts["num_trainable"].as_u64().unwrap());
 }

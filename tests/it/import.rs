@@ -25,6 +25,27 @@ fn a_model_is_written_once() {
     snapshot("import", &(seen + &std::fs::read_to_string(desk.path("gemma_2_9b.step")).unwrap()));
 }
 
+/// The text model of a configuration of several kinds of input, with the values that the released file is silent about.
+#[test]
+fn a_text_model_is_taken_out_of_its_wrapper() {
+    let desk = Desk::new();
+    let config = r#"{"model_type": "gemma3", "vision_config": {"hidden_size": 1152}, "mm_tokens_per_image": 256,
+        "text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
+        "num_hidden_layers": 34, "sliding_window": 1024, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}}"#;
+    desk.write("gemma-3-4b-it/config.json", config);
+    desk.write("whole/config.json", &config.replace("text_config", "audio_config"));
+    desk.write(
+        "apart/config.json",
+        &config.replace("\"sliding_window\"", "\"experts\": 3, \"sliding_window\""),
+    );
+    let seen = desk.session(&[
+        &["import", "hf", "gemma-3-4b-it"],
+        &["import", "hf", "whole"],
+        &["import", "hf", "apart"],
+    ]);
+    snapshot("import_wrapped", &(seen + &std::fs::read_to_string(desk.path("gemma_3_4b_it.step")).unwrap()));
+}
+
 #[test]
 fn what_a_recipe_cannot_express_is_refused() {
     let desk = Desk::new();
@@ -51,7 +72,7 @@ fn what_a_recipe_cannot_express_is_refused() {
         ("nameless", "llama", &[("\"model_type\": \"llama\",", "")]),
         ("layers", "gpt_oss", &[("\"full_attention\"", "\"linear_attention\"")]),
         ("linear", "minimax_m2", &[("\"attn_type_list\": [\n  1", "\"attn_type_list\": [\n  0")]),
-        ("groups", "deepseek_v2", &[("\"greedy\"", "\"group_limited_greedy\"")]),
+        ("groups", "deepseek_v2", &[("\"greedy\"", "\"noaux_tc\"")]),
         (
             "gptq",
             "gpt_oss",

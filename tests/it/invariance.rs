@@ -40,6 +40,8 @@ fn run(recipe: &str, set: &[&str], threads: usize) -> Trained {
 fn same(reference: &Trained, other: &Trained, what: &str) {
     for (a, b) in reference.reports.iter().zip(&other.reports) {
         assert!((a.loss / b.loss - 1.0).abs() < 1e-5, "{what}: loss {} and {}", a.loss, b.loss);
+        let (one, other) = (a.mtp_loss, b.mtp_loss);
+        assert!((one - other).abs() <= 1e-5 * one, "{what}: loss ahead {one} and {other}");
         assert!(
             (a.grad_norm / b.grad_norm - 1.0).abs() < 1e-5,
             "{what}: norm {} and {}",
@@ -79,6 +81,40 @@ fn ranks_and_expert_parallelism() {
         ];
         let set: Vec<&str> = set.iter().map(String::as_str).collect();
         same(&reference, &run(STEP35, &set, devices), &set.join(" "));
+    }
+}
+
+/// Two layers of multi-token prediction with experts of their own, whose load is evened out by a loss and by a bias.
+#[test]
+fn multi_token_prediction() {
+    for kind in
+        [["model.mtp.head=own", "model.mtp.input=state"], ["model.mtp.head=shared", "model.mtp.input=normed"]]
+    {
+        let trained = [
+            "model.weights=scratch",
+            "model.init_std=0.1",
+            "model.norm.offset=0",
+            "model.mtp.layers=2",
+            "model.mtp.ffn=sparse",
+            "model.mtp.usage=trained",
+            "model.sparse.router.aux_loss=0.01",
+            "model.sparse.router.bias_update=0.001",
+        ];
+        let trained = [&trained[..], &kind].concat();
+        let with = |set: &[&str], threads| run(STEP35, &[&trained[..], set].concat(), threads);
+        let reference = with(&["train.micro_batch=4"], 1);
+        assert!(reference.reports.iter().all(|report| report.mtp_loss > 1.0));
+        for set in [
+            &["train.micro_batch=1"][..],
+            &["train.micro_batch=2", "parallel.recompute=full"],
+            &["train.micro_batch=2", "cluster.devices=2", "parallel.recompute=selective"],
+            &["train.micro_batch=1", "cluster.devices=2", "parallel.ep=2", "parallel.prefetch=2"],
+            &["train.micro_batch=1", "cluster.devices=4", "parallel.ep=1", "parallel.ep_fsdp=4"],
+            &["train.micro_batch=1", "cluster.devices=4", "parallel.ep=2", "parallel.recompute=full"],
+            &["train.micro_batch=1", "cluster.devices=4", "parallel.ep=4"],
+        ] {
+            same(&reference, &with(set, 4), &set.join(" "));
+        }
     }
 }
 

@@ -291,11 +291,11 @@ fn exported_in_every_layout() {
         vec!["model.tie_embeddings=true".to_owned()],
     ] {
         let plan = compile(QWEN, &set);
-        let tied = plan.aside.tied_head.as_deref();
-        let values = if tied.is_some() { &values[..plan.params.len()] } else { &values[..] };
+        let copies = &plan.aside.copies;
+        let values = if !copies.is_empty() { &values[..plan.params.len()] } else { &values[..] };
         let mut all = tensors(&plan, values);
-        if let Some(head) = tied {
-            all.insert(head.to_owned(), all["model.embed_tokens.weight"].clone());
+        for copied in copies {
+            all.insert(copied.name.clone(), all[&copied.of].clone());
         }
         let desk = tempfile::tempdir().unwrap();
         let folder = |name: &str| {
@@ -313,7 +313,7 @@ fn exported_in_every_layout() {
             let written = export(
                 &Export {
                     params: &plan.params,
-                    tied_head: tied,
+                    copies,
                     elements: &Whole(values),
                     source: Some(source),
                     tokenizer: None,

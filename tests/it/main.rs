@@ -27,6 +27,7 @@ mod layers;
 mod layouts;
 mod model;
 mod mxfp4;
+mod mtp;
 mod new;
 mod reshard;
 mod router;

@@ -3,7 +3,7 @@
 use crate::support::{plan, resolve};
 use std::collections::BTreeMap;
 use stepc::base::DType;
-use stepc::model::{CheckpointTensor, Model, Part};
+use stepc::model::{CheckpointTensor, Model};
 use stepc::plan::{self as plans, Task};
 
 fn flagship() -> Model {
@@ -87,7 +87,7 @@ fn every_trained_parameter_is_placed_once_and_shards_are_even() {
     let placed: Vec<_> = plan.placement.units.iter().flat_map(|u| u.params.iter().map(|p| p.param)).collect();
     let mut all: Vec<_> = placed.iter().chain(&plan.placement.frozen).collect();
     all.sort();
-    let trained = plan.params.iter().filter(|p| p.part != Part::Mtp).count();
+    let trained = plan.params.iter().filter(|p| p.in_training()).count();
     assert_eq!(all.len(), trained);
     assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "no parameter twice");
     let even = (plan.counts.total - 42 * 288) as f64 / 192.0;

@@ -276,7 +276,7 @@ fn what_is_loaded_is_exported_again() {
             let target = desk.path().join(format!("exported{files}"));
             let exported = export(
                 &Export {
-                    tied_head: None,
+                    copies: &[],
                     params: &checkpoint.manifest().params,
                     elements: &checkpoint,
                     source: Some(&source),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use stepc::data::Sequence;
-use stepc::kernels::{Gating, Score, balance_loss, gating_top_k, gating_top_k_grad};
+use stepc::kernels::{Gating, GroupScore, Score, balance_loss, gating_top_k, gating_top_k_grad};
 use stepc::plan::Task;
 
 struct Golden(Value);
@@ -40,6 +40,7 @@ fn groups_of_experts() {
         scale: golden.0["scale"].as_f64().unwrap() as f32,
         groups: golden.size("groups"),
         top_groups: golden.size("top_groups"),
+        group_score: GroupScore::BestTwo,
     };
     let (logits, bias) = (golden.numbers("/logits"), golden.numbers("/bias"));
     let wanted = golden.whole("/grouped/index");

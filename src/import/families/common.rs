@@ -107,15 +107,14 @@ pub fn top_groups(reader: &mut Reader<'_>, key: &'static str, otherwise: u64) ->
     Some(())
 }
 
-/// Layers of multi-token prediction behind the others, like the last of them.
+/// Layers of multi-token prediction behind the others, like the last of them, with the model's head.
 pub fn mtp(reader: &mut Reader<'_>, key: &'static str) -> Option<()> {
     let layers = reader.keys.maybe_count(key)?.unwrap_or(0);
     if layers > 0 {
         reader.page.set("mtp.layers", layers.to_string());
         reader.page.set("mtp.attention", "full");
         reader.page.set("mtp.ffn", "sparse");
-        let copies = "copies { tensors = \"*.embed_tokens.weight\", reason = \"copies of the embedding\" }";
-        reader.page.set("names.ignore", copies);
+        reader.page.set("mtp.head", "shared");
     }
     Some(())
 }

@@ -43,8 +43,7 @@ pub const DEEPSEEK_V2: Family = Family {
         ATTENTION,
         EXPERTS,
         &[
-            Key("topk_method", Does::Only(&["\"greedy\""], "groups of experts by their best one")),
-            // Of groups, which `greedy` does not look at.
+            Key("topk_method", Does::Read(groups)),
             Key("n_group", Does::Beside),
             Key("topk_group", Does::Beside),
             Key("scoring_func", Does::Word("moe.router.score", &[("softmax", "softmax")])),
@@ -78,6 +77,27 @@ pub const DEEPSEEK_V3: Family = Family {
     windows: None,
     sparse: Some(dense_first),
 };
+
+/// DeepSeek-V2's groups of experts by their best one, which `greedy` does not look at.
+fn groups(reader: &mut Reader<'_>, key: &'static str) -> Option<()> {
+    match reader.keys.get(key) {
+        Some(found) if found == "group_limited_greedy" => {
+            let groups = reader.keys.count("n_group")?;
+            reader.page.set("moe.router.groups", groups.to_string());
+            top_groups(reader, "topk_group", groups)?;
+            if groups > 1 {
+                reader.page.set("moe.router.group_score", "best");
+            }
+        }
+        Some(found) if found != "greedy" => {
+            let help = "a recipe can express `greedy` and `group_limited_greedy` here";
+            reader.keys.unsupported(key, found, help);
+            return None;
+        }
+        _ => {}
+    }
+    Some(())
+}
 
 /// The widths of a head's parts, and their rotation.
 fn latents(reader: &mut Reader<'_>, _: &'static str) -> Option<()> {

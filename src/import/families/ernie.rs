@@ -12,8 +12,8 @@ pub const ERNIE4_5_MOE: Family = Family {
         ("names.moe.bias", "\"mlp.moe_statics.e_score_correction_bias\""),
         // Their layout is that of no other layer, and transformers leaves them out too.
         (
-            "names.ignore",
-            "mtp { tensors = \"model.mtp_*\", reason = \"multi-token prediction, which is not trained\" }",
+            "names.ignore.mtp",
+            "{ tensors = \"model.mtp_*\", reason = \"multi-token prediction, which is not trained\" }",
         ),
     ]],
     keys: &[

@@ -178,7 +178,9 @@ fn mtp(reader: &mut Reader<'_>, key: &'static str) -> Option<()> {
     let layers = reader.keys.maybe_count(key)?.unwrap_or(0);
     if layers > 0 {
         let kind = if reader.page.has("sliding") { "sliding" } else { "full" };
-        for (field, value) in [("layers", layers.to_string().as_str()), ("attention", kind), ("ffn", "dense")]
+        let layers = layers.to_string();
+        for (field, value) in
+            [("layers", layers.as_str()), ("attention", kind), ("ffn", "dense"), ("input", "state")]
         {
             reader.page.set(&format!("mtp.{field}"), value);
         }

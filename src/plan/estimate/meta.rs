@@ -6,7 +6,7 @@ use crate::model::{FfnModule, LayerModule, Model};
 use crate::recipe;
 
 impl Shape {
-    /// The shape of `model`: what is trained of it, so without multi-token prediction.
+    /// The shape of `model`: what is trained of it, multi-token prediction only where it is.
     pub fn of(model: &Model) -> Shape {
         let mut runs: Vec<Run> = Vec::new();
         for layer in model.layers.iter().map(layer) {
@@ -15,12 +15,14 @@ impl Shape {
                 _ => runs.push(Run { layer, count: 1 }),
             }
         }
+        let mtp = model.trained_mtp();
         Shape {
             hidden: model.hidden as f64,
             vocab: model.vocab as f64,
             tied: model.head == model.embed,
             runs,
-            mtp: Vec::new(),
+            mtp: mtp.iter().map(|mtp| layer(&mtp.layer)).collect(),
+            mtp_heads: mtp.iter().filter(|mtp| mtp.head.is_some()).count() as u64,
         }
     }
 }

@@ -15,6 +15,9 @@ pub struct Shape {
     pub runs: Vec<Run>,
     /// Trained layers for multi-token prediction, at the end of the model.
     pub mtp: Vec<LayerShape>,
+    /// Heads of their own that these have.
+    #[serde(default)]
+    pub mtp_heads: u64,
 }
 
 /// So many equal layers in a row.

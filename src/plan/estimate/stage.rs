@@ -139,6 +139,7 @@ pub(super) fn stage(shape: &Shape, job: &Job, index: u64) -> Stage {
     if last {
         tables += if shape.tied && layout.pp == 1 { 0.0 } else { 1.0 };
         stage.dense += mtp * 2.0 * h * h / tp;
+        tables += shape.mtp_heads as f64;
         // Megatron's last stage has a copy of the embedding for multi-token prediction.
         if mtp > 0.0 && layout.pp > 1 && job.engine == Engine::Megatron {
             tables += 1.0;

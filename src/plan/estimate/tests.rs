@@ -10,7 +10,7 @@ fn shape() -> Shape {
     let moe = FfnShape::Moe { experts: 64.0, top_k: 8.0, inner: 1024.0, shared: 1024.0 };
     let runs =
         vec![Run { layer: dense, count: 2 }, Run { layer: LayerShape { ffn: moe, ..dense }, count: 14 }];
-    Shape { hidden: 4096.0, vocab: 128000.0, tied: false, runs, mtp: Vec::new() }
+    Shape { hidden: 4096.0, vocab: 128000.0, tied: false, runs, mtp: Vec::new(), mtp_heads: 0 }
 }
 
 fn job() -> Job {

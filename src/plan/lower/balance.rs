@@ -16,7 +16,8 @@ pub(super) struct Load {
 impl Builder<'_> {
     /// Room for the load of every layer whose bias is updated: one row, so that one collective sums it.
     pub fn loads(&mut self) {
-        let layers = self.model.layers.iter().filter_map(|layer| match &layer.ffn {
+        let layers = self.model.layers.iter().chain(self.mtp().iter().map(|mtp| &mtp.layer));
+        let layers = layers.filter_map(|layer| match &layer.ffn {
             crate::model::FfnModule::Moe(moe) => Some(moe),
             crate::model::FfnModule::Dense(_) => None,
         });

@@ -2,8 +2,9 @@
 
 use super::builder::{Builder, GRADIENT_T, PLAIN, TIMES_WEIGHT_T};
 use crate::base::DType;
+use crate::model::ParamId;
 use crate::plan::memory::Category;
-use crate::plan::ops::Op;
+use crate::plan::ops::{Op, Sum};
 use crate::plan::program::{Rows, View};
 use crate::recipe::Recipe;
 
@@ -18,6 +19,15 @@ pub(in crate::plan) fn chunk_rows(recipe: &Recipe) -> u64 {
     recipe.train.loss_chunk.unwrap_or(balanced)
 }
 
+/// A state and what the norm in front of a head makes of it.
+#[derive(Clone, Copy)]
+pub(super) struct Output {
+    pub state: View,
+    pub normed: View,
+    rstd: View,
+    norm: ParamId,
+}
+
 impl Builder<'_> {
     pub fn embedding(&mut self) -> View {
         self.scope = "embed".into();
@@ -27,22 +37,44 @@ impl Builder<'_> {
         out
     }
 
-    pub fn embedding_backward(&mut self, dh: View) {
+    /// The gradient of the table, from the parts of that of the embedded tokens.
+    pub fn embedding_backward(&mut self, parts: impl IntoIterator<Item = View>) {
         self.scope = "embed.back".into();
         let unit = self.homes[&self.model.embed].0;
         self.begin_gradient(unit);
-        let d_table = self.gradient(self.model.embed);
-        let ids = self.program.tokens;
-        self.emit(Op::EmbeddingGrad { dy: dh, ids, d_table, scale: self.model.embed_scale });
+        for dy in parts {
+            let d_table = self.gradient(self.model.embed);
+            let ids = self.program.tokens;
+            self.emit(Op::EmbeddingGrad { dy, ids, d_table, scale: self.model.embed_scale });
+        }
         self.finish_gradient(unit);
     }
 
-    /// Final norm, logits, loss and their backward passes, some rows of logits at a time. Returns the gradient of `h`.
+    /// Final norm, logits, loss and their backward passes. Returns the gradient of `h`.
     pub fn head_and_loss(&mut self, h: View) -> View {
-        self.scope = "head".into();
-        self.begin_gradients();
+        self.with_gradients("head".into(), |b| {
+            let output = b.output(h, b.model.final_norm);
+            let dx = b.loss(output.normed, b.model.head, b.program.labels, None);
+            let dh = b.by_token("dh", h.cols);
+            b.output_backward(&output, dx, dh.set());
+            dh
+        })
+    }
+
+    /// The norm in front of a head.
+    pub fn output(&mut self, state: View, norm: ParamId) -> Output {
         let rstd = self.exact("rstd", self.tokens, 1);
-        let x = self.rms_norm("x", h, rstd, self.model.final_norm);
+        Output { state, normed: self.rms_norm("x", state, rstd, norm), rstd, norm }
+    }
+
+    /// The gradient `dh` of a state from that of its norm.
+    pub fn output_backward(&mut self, output: &Output, dx: View, dh: Sum) {
+        self.rms_norm_backward(output.norm, dx, output.state, output.rstd, dh);
+    }
+
+    /// Logits, loss and their backward passes, some rows of logits at a time; `mtp` is the weight of a loss of multi-token
+    /// prediction. Returns the gradient of `x`.
+    pub fn loss(&mut self, x: View, head: ParamId, labels: View, mtp: Option<f64>) -> View {
         let dx = self.by_token("dx", x.cols);
         let rows = chunk_rows(self.recipe);
         let mut start = 0;
@@ -51,20 +83,17 @@ impl Builder<'_> {
             start = chunk.end;
             let count = Rows::Fixed(chunk.end - chunk.start);
             let logits = self.temporary("logits", count, self.model.vocab, DType::F32, Category::Logits);
-            let head = self.weight(self.model.head);
+            let weight = self.weight(head);
             let rows_of_x = x.slice(chunk.clone());
-            self.matmul(rows_of_x, head, logits.set(), TIMES_WEIGHT_T);
+            self.matmul(rows_of_x, weight, logits.set(), TIMES_WEIGHT_T);
             self.softcap(logits);
-            let labels = self.program.labels.slice(chunk.clone());
-            self.emit(Op::CrossEntropy { logits, labels, softcap: self.model.logit_softcap });
-            self.matmul(logits, head, dx.slice(chunk).set(), PLAIN);
-            let d_head = self.gradient(self.model.head);
+            let (labels, softcap) = (labels.slice(chunk.clone()), self.model.logit_softcap);
+            self.emit(Op::CrossEntropy { logits, labels, softcap, mtp });
+            self.matmul(logits, weight, dx.slice(chunk).set(), PLAIN);
+            let d_head = self.gradient(head);
             self.matmul(logits, rows_of_x, d_head, GRADIENT_T);
         }
-        let dh = self.by_token("dh", h.cols);
-        self.rms_norm_backward(self.model.final_norm, dx, h, rstd, dh.set());
-        self.finish_gradients();
-        dh
+        dx
     }
 
     /// Logits of all tokens, for a program that only goes forward.

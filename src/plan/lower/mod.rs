@@ -10,6 +10,7 @@ mod builder;
 mod ends;
 mod ffn;
 mod moe;
+mod mtp;
 mod projections;
 mod residual;
 mod units;
@@ -40,8 +41,9 @@ pub(super) fn lower(
     }
     let micro = b.mark();
     b.enter();
-    let mut h = b.embedding();
+    let embedded = b.embedding();
     b.leave();
+    let mut h = embedded;
     let mut saved = Vec::with_capacity(model.layers.len());
     for (i, layer) in model.layers.iter().enumerate() {
         b.scope = format!("layer{i}");
@@ -51,27 +53,21 @@ pub(super) fn lower(
         h = out;
         b.leave();
     }
-    b.enter();
     if task.trains() {
-        let dh = b.head_and_loss(h);
-        b.leave();
-        for (i, layer) in model.layers.iter().enumerate().rev() {
-            b.scope = format!("layer{i}.back");
-            b.enter();
-            b.begin_gradients();
-            let mut kept = saved.pop().expect("one for each layer");
-            if recipe.parallel.recompute == Recompute::Full {
-                kept = again(&mut b, layer, &kept);
+        let (dh, ahead) = match b.mtp() {
+            [] => (b.head_and_loss(h), None),
+            modules => {
+                let (dh, ahead) = b.predict_ahead(modules, embedded, h);
+                (dh, Some(ahead))
             }
-            let dy = b.residual_backward("ffn.dy", dh, kept.ffn_behind);
-            b.ffn_backward(layer, &kept.ffn, dy, dh);
-            let dy = b.residual_backward("attention.dy", dh, kept.attention_behind);
-            b.attention_backward(&layer.attention, &kept.attention, dy, dh);
-            b.finish_gradients();
-            b.leave();
+        };
+        for (i, layer) in model.layers.iter().enumerate().rev() {
+            let kept = saved.pop().expect("one for each layer");
+            b.with_gradients(format!("layer{i}.back"), |b| backward(b, layer, kept, dh));
         }
-        b.embedding_backward(dh);
+        b.embedding_backward([dh].into_iter().chain(ahead));
     } else {
+        b.enter();
         b.head_logits(h);
         b.leave();
     }
@@ -83,26 +79,37 @@ pub(super) fn lower(
 }
 
 /// What a layer keeps for its backward pass.
-struct Kept {
+struct LayerKept {
     attention: attention::Kept,
     attention_behind: Option<Behind>,
     ffn: ffn::Kept,
     ffn_behind: Option<Behind>,
 }
 
-fn forward(b: &mut Builder, layer: &LayerModule, h: View) -> (View, Kept) {
+fn forward(b: &mut Builder, layer: &LayerModule, h: View) -> (View, LayerKept) {
     let attention = b.attention(&layer.attention, h);
     let y = b.attention_output(&layer.attention, &attention);
     let (middle, attention_behind) = b.residual("middle", h, y, layer.attention_norm_behind);
     let ffn = b.ffn(layer, middle);
     let y = b.ffn_output(layer, &ffn);
     let (out, ffn_behind) = b.residual("out", middle, y, layer.ffn_norm_behind);
-    (out, Kept { attention, attention_behind, ffn, ffn_behind })
+    (out, LayerKept { attention, attention_behind, ffn, ffn_behind })
+}
+
+/// Turns `dh`, the gradient of a layer's output, into that of its input.
+fn backward(b: &mut Builder, layer: &LayerModule, mut kept: LayerKept, dh: View) {
+    if b.recipe.parallel.recompute == Recompute::Full {
+        kept = again(b, layer, &kept);
+    }
+    let dy = b.residual_backward("ffn.dy", dh, kept.ffn_behind);
+    b.ffn_backward(layer, &kept.ffn, dy, dh);
+    let dy = b.residual_backward("attention.dy", dh, kept.attention_behind);
+    b.attention_backward(&layer.attention, &kept.attention, dy, dh);
 }
 
 /// Full recomputation: only the input of the layer survived the forward pass; everything else is made again, up to
 /// what the backward pass reads.
-fn again(b: &mut Builder, layer: &LayerModule, kept: &Kept) -> Kept {
+fn again(b: &mut Builder, layer: &LayerModule, kept: &LayerKept) -> LayerKept {
     let h = kept.attention.h;
     let attention = b.attention(&layer.attention, h);
     let y = b.attention_output(&layer.attention, &attention);
@@ -112,5 +119,5 @@ fn again(b: &mut Builder, layer: &LayerModule, kept: &Kept) -> Kept {
         let y = b.ffn_output(layer, &ffn);
         b.behind("out", y, gamma).1
     });
-    Kept { attention, attention_behind, ffn, ffn_behind }
+    LayerKept { attention, attention_behind, ffn, ffn_behind }
 }

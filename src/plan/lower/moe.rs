@@ -10,7 +10,7 @@ use crate::model::{MoeModule, ParamId};
 use crate::plan::memory::Category;
 use crate::plan::ops::{Accumulate, Op, Sum};
 use crate::plan::program::{Routed, Rows, SlotId, View};
-use crate::recipe::{DeviceKind, Score};
+use crate::recipe::{self, DeviceKind, GroupScore, Score};
 
 /// What the backward pass reads again.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ impl Builder<'_> {
         let bias = module.bias.map(|bias| self.frozen[&bias]);
         let router = &module.config.router;
         let (score, normalize, scale) = (router.score, router.normalize, router.scale);
-        let (groups, top_groups) = (router.groups, router.top_groups);
+        let recipe::Router { groups, top_groups, group_score, .. } = *router;
         self.emit(Op::MoeGatingTopK {
             logits,
             bias,
@@ -67,6 +67,7 @@ impl Builder<'_> {
             scale,
             groups,
             top_groups,
+            group_score,
         });
         let position = self.whole("position", self.tokens, top_k);
         let source = self.whole("source", pairs, 1);
@@ -124,7 +125,7 @@ impl Builder<'_> {
         let index = self.whole("shared.index", self.tokens, 1);
         let weight = self.exact("shared.weight", self.tokens, 1);
         let (score, normalize, scale) = (Score::Sigmoid, false, 1.0);
-        let (groups, top_groups) = (1, 1);
+        let (groups, top_groups, group_score) = (1, 1, GroupScore::BestTwo);
         self.emit(Op::MoeGatingTopK {
             logits,
             bias: None,
@@ -135,6 +136,7 @@ impl Builder<'_> {
             scale,
             groups,
             top_groups,
+            group_score,
         });
         SharedWeight { logits, index, weight }
     }

@@ -4,7 +4,7 @@
 //! and freed when the stage is over. A unit that one rank holds whole and in the right type is used where it lies.
 
 use super::builder::{Builder, row};
-use crate::model::{ParamId, Parameter};
+use crate::model::{FfnModule, LayerModule, ParamId, Parameter};
 use crate::plan::memory::Category;
 use crate::plan::ops::{Accumulate, Op, Sum};
 use crate::plan::placement::UnitId;
@@ -56,22 +56,29 @@ impl Builder<'_> {
         }
     }
 
-    /// The units that each stage reads: embedding, layers, head, layers backwards.
+    /// The units that each stage reads: embedding, layers, head, layers backwards. Layers of multi-token prediction stand
+    /// behind the others, and their heads behind the model's.
     pub fn all_stages(&self) -> Vec<Vec<UnitId>> {
         let unit_of = |param: ParamId| self.homes[&param].0;
-        let mut layers = Vec::new();
-        for layer in &self.model.layers {
-            let mut units = vec![unit_of(layer.attention.norm)];
-            if let crate::model::FfnModule::Moe(moe) = &layer.ffn {
-                units.push(unit_of(moe.gate));
-            }
-            layers.push(units);
+        let units_of = |layer: &LayerModule| {
+            let experts = match &layer.ffn {
+                FfnModule::Moe(moe) => Some(unit_of(moe.gate)),
+                FfnModule::Dense(_) => None,
+            };
+            [unit_of(layer.attention.norm)].into_iter().chain(experts).collect::<Vec<_>>()
+        };
+        let mtp = self.mtp();
+        let layers = self.model.layers.iter().chain(mtp.iter().map(|mtp| &mtp.layer)).map(units_of);
+        let layers: Vec<_> = layers.collect();
+        let mut head = vec![unit_of(self.model.head)];
+        if mtp.is_empty() {
+            head.insert(0, unit_of(self.model.final_norm));
         }
-        let mut head = vec![unit_of(self.model.final_norm), unit_of(self.model.head)];
         head.dedup();
         let mut stages = vec![vec![unit_of(self.model.embed)]];
         stages.extend(layers.iter().cloned());
         stages.push(head);
+        stages.extend(mtp.iter().filter_map(|mtp| mtp.head).map(|head| vec![unit_of(head)]));
         if self.task.trains() {
             stages.extend(layers.into_iter().rev());
         }
@@ -140,18 +147,16 @@ impl Builder<'_> {
         }
     }
 
-    /// Makes room for the gradients of the current stage's units.
-    pub fn begin_gradients(&mut self) {
-        for id in self.current() {
-            self.begin_gradient(id);
-        }
-    }
-
-    /// Reduces the gradients of the current stage's units to this rank's shards.
-    pub fn finish_gradients(&mut self) {
-        for id in self.current() {
-            self.finish_gradient(id);
-        }
+    /// A stage that writes gradients: makes room for those of its units, and reduces them to this rank's shards behind it.
+    pub fn with_gradients<T>(&mut self, scope: String, emit: impl FnOnce(&mut Self) -> T) -> T {
+        self.scope = scope;
+        self.enter();
+        let units = self.current();
+        units.iter().for_each(|id| self.begin_gradient(*id));
+        let emitted = emit(self);
+        units.iter().for_each(|id| self.finish_gradient(*id));
+        self.leave();
+        emitted
     }
 
     pub fn begin_gradient(&mut self, id: UnitId) {

@@ -20,7 +20,8 @@ pub struct Time {
     /// Tokens a second and device.
     pub tokens: f64,
     /// Model FLOPs of a step, all devices: `6 · (active parameters + heads · (head_dim + value_dim) · keys)` a token, `keys` being what
-    /// a token of a causal sequence attends to on average, summed over the layers. Recomputation is not counted.
+    /// a token of a causal sequence attends to on average, summed over the layers, trained ones of multi-token prediction among
+    /// them. Recomputation is not counted.
     pub flops: f64,
     /// Those FLOPs of what the devices could do at their bf16 peak.
     pub mfu: f64,
@@ -46,8 +47,9 @@ impl Time {
             let a = &layer.attention.config;
             6.0 * (a.heads * (a.head_dim + a.value_dim)) as f64 * keys(data.sequence, a.window)
         };
-        let attention: f64 = model.layers.iter().map(attention).sum();
-        let flops = (6.0 * counts.active as f64 + attention) * tokens;
+        let layers = model.layers.iter().chain(model.trained_mtp().iter().map(|mtp| &mtp.layer));
+        let attention: f64 = layers.map(attention).sum();
+        let flops = (6.0 * (counts.active + model.active_mtp()) as f64 + attention) * tokens;
         let devices = mesh.devices as f64;
         let mut spent: BTreeMap<Bound, f64> = Bound::ALL.map(|bound| (bound, 0.0)).into();
         let once = |range: Range<usize>| (range, 1.0);

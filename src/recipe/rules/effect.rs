@@ -73,7 +73,10 @@ fn candidates(recipe: &Recipe) -> Vec<Idle> {
     for (name, moe) in super::parallel::moe_blocks(recipe) {
         let at = format!("model.moe {name}.router");
         let single = moe.router.groups == 1 && moe.router.top_groups == 1;
-        found.push(idle(&format!("{at}.top_groups"), &format!("{at}.groups"), "there is one group", single));
+        for field in ["top_groups", "group_score"] {
+            let groups = format!("{at}.groups");
+            found.push(idle(&format!("{at}.{field}"), &groups, "there is one group", single));
+        }
     }
     found.extend(feed_forward(recipe));
     for (name, source) in &recipe.data.sources {

@@ -399,14 +399,26 @@ block! {
         precision: DType = f32,
         /// Groups of experts that a token chooses from first; divides the experts.
         groups: u64 { unit("groups"), at_least(1.0) } = 1,
-        /// Groups a token keeps to, those whose two best scores add up to most.
+        /// Groups a token keeps to, those of the best score.
         top_groups: u64 { unit("groups"), at_least(1.0) } = groups,
+        /// What makes the score of a group.
+        group_score: GroupScore = best_two,
         /// Weight of the loss that evens out the load of experts, taken over each sequence: experts / top_k · Σ share of
         /// tokens · mean score, which is 1 for an even load; 0 for none. It is reported beside the loss.
         aux_loss: f64 { at_least(0.0) } = 0.0,
         /// What a step adds to the bias of an expert that got less than the mean of its tokens, all ranks together, and takes
         /// from one that got more.
         bias_update: f64 { at_least(0.0) } = 0.0,
+    }
+}
+
+words! {
+    /// How scores of experts become that of their group.
+    pub enum GroupScore {
+        /// The sum of the two best, as in DeepSeek-V3.
+        best_two => BestTwo,
+        /// The best one, as in DeepSeek-V2.
+        best => Best,
     }
 }
 
@@ -431,6 +443,34 @@ block! {
         ffn: Ffn as FfnRef,
         /// What turns their state into logits.
         head: MtpHead = own,
+        /// What the first of them reads of the model, and each other one of the one before it.
+        input: MtpInput = normed,
+        /// What becomes of them.
+        usage: MtpUsage = kept,
+        /// Weight of the mean of their losses beside the model's, where they are trained.
+        loss: f64 { at_least(0.0) } = 0.3,
+    }
+}
+
+words! {
+    /// What a layer of multi-token prediction reads beside the embedding of the next token.
+    pub enum MtpInput {
+        /// The state that the layer before leaves.
+        state => State,
+        /// That state behind the norm in front of the head.
+        normed => Normed,
+    }
+}
+
+words! {
+    /// What becomes of the layers of multi-token prediction.
+    pub enum MtpUsage {
+        /// Not trained: exported as they were read.
+        kept => Kept,
+        /// Not trained, and left out of what is exported.
+        dropped => Dropped,
+        /// Trained with the model.
+        trained => Trained,
     }
 }
 

@@ -182,6 +182,8 @@ words! {
 block! {
     /// Names in a layer of multi-token prediction, behind the prefix of the layer.
     pub struct MtpNames("mtp") {
+        /// A copy of the model's embedding, which may be there.
+        embed: String = "embed_tokens.weight",
         /// The norm of the next token's embedding.
         embed_norm: String = "enorm.weight",
         /// The norm of the hidden state.
@@ -190,7 +192,7 @@ block! {
         project: String = "eh_proj.weight",
         /// The norm in front of its head.
         norm: String = "shared_head.norm.weight",
-        /// Its own head.
+        /// Its own head, or a copy of the model's, which may be there.
         head: String = "shared_head.head.weight",
     }
 }

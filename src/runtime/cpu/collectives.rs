@@ -43,9 +43,9 @@ impl Cpu {
                 Ok(())
             }
             Op::ReduceMetrics {} => {
-                let mut sums = [scalars.loss, scalars.norm_squared, scalars.aux_loss];
+                let mut sums = [scalars.loss, scalars.norm_squared, scalars.aux_loss, scalars.mtp_loss];
                 self.comm.all_reduce_f64(&self.groups[&Axis::World], &mut sums)?;
-                [scalars.loss, scalars.norm_squared, scalars.aux_loss] = sums;
+                [scalars.loss, scalars.norm_squared, scalars.aux_loss, scalars.mtp_loss] = sums;
                 Ok(())
             }
             ref other => unreachable!("{} is not an instruction of the communication stream", other.name()),

@@ -14,7 +14,8 @@ fn score(score: recipe::Score) -> k::Score {
 
 fn gating(index: View, s: recipe::Score, normalize: bool, scale: f64) -> k::Gating {
     let (k, scale) = (index.cols as usize, scale as f32);
-    k::Gating { k, score: score(s), normalize, scale, groups: 1, top_groups: 1 }
+    let group_score = k::GroupScore::BestTwo;
+    k::Gating { k, score: score(s), normalize, scale, groups: 1, top_groups: 1, group_score }
 }
 
 fn glu(activation: recipe::Activation) -> k::Glu {
@@ -58,10 +59,24 @@ impl Cpu {
                 k::embedding_grad(self.out(d_table.view), dy, ids, cols, scale as f32, add);
             }
             Op::Softcap { logits, cap } => k::softcap(self.out(logits), cap as f32),
-            Op::CrossEntropy { logits, labels, softcap } => {
-                let scale = scalars.supervised.max(1.0).recip() as f32;
+            Op::CrossEntropy { logits, labels, softcap, mtp } => {
+                let scale = mtp.unwrap_or(1.0) / scalars.supervised.max(1.0);
                 let softcap = softcap.map(|cap| cap as f32);
-                scalars.loss += k::cross_entropy(self.out(logits), self.get(labels), scale, softcap);
+                let loss = if mtp.is_some() { &mut scalars.mtp_loss } else { &mut scalars.loss };
+                *loss += k::cross_entropy(self.out(logits), self.get(labels), scale as f32, softcap);
+            }
+            Op::ShiftTokens { x, y, by } => {
+                let (cols, add) = (x.cols as usize, adds(y.mode));
+                k::shift_tokens(self.out(y.view), self.get(x), &self.segments, cols, by as isize, add);
+            }
+            Op::ShiftLabels { labels, targets, by } => {
+                k::shift_labels(self.out(targets), self.get(labels), &self.segments, by as isize);
+            }
+            Op::Concat { a, b, out } => {
+                k::concat(self.out(out), self.get(a), self.get(b), [a.cols as usize, b.cols as usize]);
+            }
+            Op::Split { x, a, b } => {
+                k::split(self.out(a), self.out(b), self.get(x), [a.cols as usize, b.cols as usize]);
             }
             Op::Matmul { a, b, out, trans_a, trans_b } => {
                 let (m, n) = (fixed(out.view), out.view.cols as usize);
@@ -230,10 +245,15 @@ impl Cpu {
                 scale,
                 groups,
                 top_groups,
+                group_score,
             } => {
                 let gating = k::Gating {
                     groups: groups as usize,
                     top_groups: top_groups as usize,
+                    group_score: match group_score {
+                        recipe::GroupScore::BestTwo => k::GroupScore::BestTwo,
+                        recipe::GroupScore::Best => k::GroupScore::Best,
+                    },
                     ..gating(index, s, normalize, scale)
                 };
                 let (logits, bias) = (self.get(logits), bias.map(|bias| self.get(bias)));

@@ -218,6 +218,7 @@ fn shape(f: &Fields) -> Shape {
         tied: f["tied"] == "1",
         runs: f["layers"].split("; ").map(run).collect(),
         mtp: f["mtp"].split("; ").filter(|text| !text.is_empty()).map(|text| run(text).layer).collect(),
+        mtp_heads: 0,
     }
 }
 
