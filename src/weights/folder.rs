@@ -86,9 +86,9 @@ impl Folder {
         }
     }
 
-    /// Whether elements of some tensor are floats of 8 or 4 bits.
-    pub fn quantized(&self) -> bool {
-        self.tensors.values().any(|tensor| matches!(tensor.encoding, Encoding::Float8 | Encoding::Mxfp4))
+    /// Whether the elements of a tensor are floats of 8 or 4 bits.
+    pub fn quantized(&self, name: &str) -> bool {
+        self.tensors.get(name).is_some_and(|t| matches!(t.encoding, Encoding::Float8 | Encoding::Mxfp4))
     }
 
     /// The names of all tensors, sorted.
