@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Bytes that are converted at a time: many a system call, few enough for the second cache.
-const BUFFER: usize = 256 << 10;
+pub(super) const BUFFER: usize = 256 << 10;
 /// Lines of a transposed matrix that are read before they are written, so that a cache line is filled at once.
 const TILE: usize = 16;
 
