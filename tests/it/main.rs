@@ -27,6 +27,7 @@ mod layers;
 mod layouts;
 mod model;
 mod mtp;
+mod mxfp4;
 mod new;
 mod reshard;
 mod router;
