@@ -23,4 +23,5 @@ done
 size=$(cat "$folder"/*.safetensors | wc -c)
 awk -v s="$best" -v n="$size" 'BEGIN { printf "{\"engine\":\"cat\",\"seconds\":%.3f,\"gb_per_second\":%.2f}\n", s, n / s / 1e9 }'
 load
+load --ranks 1 --times 1
 "$venv/bin/python" benches/peers/load.py "$folder"

@@ -161,7 +161,7 @@ impl Host for MemoryHost {
 }
 
 /// `path` without `.` and, where the text allows it, without `..`.
-fn normal(path: &Path) -> PathBuf {
+pub fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

@@ -80,7 +80,7 @@ impl SourceMap {
 }
 
 /// The nearest character boundary at or before `offset`.
-fn floor(text: &str, offset: usize) -> usize {
+pub fn floor(text: &str, offset: usize) -> usize {
     let mut at = offset.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;

@@ -68,6 +68,8 @@ pub struct Exported {
     /// out: dropped, or not trained from scratch.
     pub kept: usize,
     pub left_out: usize,
+    /// Tensors that were floats of 8 or 4 bits where training began and no longer are.
+    pub widened: usize,
     /// Other files copied from there.
     pub copied: Vec<String>,
 }
@@ -109,7 +111,9 @@ pub fn export(export: &Export, target: Target) -> Result<Exported, Diagnostic> {
     if let [_, _, ..] = shards[..] {
         files::index(making.path(), &shards, &outputs)?;
     }
-    let copied = files::beside(export, source.as_ref().is_some_and(Folder::quantized), making.path())?;
+    let quantized = |tensor: &&Tensor| source.as_ref().is_some_and(|s| s.quantized(&tensor.output.name));
+    let widened = tensors.iter().filter(quantized).count();
+    let copied = files::beside(export, widened > 0, making.path())?;
     same(export, source.as_ref(), &tensors, making.path())?;
     let files: Vec<String> = shards.into_iter().map(|(name, _)| name).collect();
     making.finish(&files, &copied)?;
@@ -117,6 +121,7 @@ pub fn export(export: &Export, target: Target) -> Result<Exported, Diagnostic> {
         tensors: tensors.len(),
         bytes: tensors.iter().map(|t| t.output.elements() * t.output.dtype.size()).sum(),
         left_out,
+        widened,
         kept: tensors.iter().filter(|tensor| matches!(tensor.from, From::Source)).count(),
         files,
         copied,

@@ -25,6 +25,12 @@ Examples:
   stepc export hf output/step35_flash --output hf_weights/mine
   stepc export hf output/step35_flash/step-000200 --output hf_weights/mine --dtype bf16";
 
+const LSP_HELP: &str = "\
+Example, as an editor's settings name it:
+  stepc lsp
+
+Exit codes: 0 the editor said goodbye, 1 it went away without.";
+
 /// Compile and run training recipes for large models.
 #[derive(Parser)]
 #[command(name = "stepc", version, after_help = EXIT_CODES)]
@@ -111,12 +117,23 @@ pub enum Command {
         stepc schema > step.schema.json\n  \
         stepc schema --markdown > docs/reference.md")]
     Schema(SchemaArgs),
+    /// Serve an editor over standard input and output, in the Language Server Protocol
+    #[command(after_help = LSP_HELP)]
+    Lsp(LspArgs),
     /// Print a script that completes commands and options in a shell
     #[command(after_help = "Examples:\n  \
         stepc completions bash > ~/.local/share/bash-completion/completions/stepc\n  \
         stepc completions zsh > ~/.zfunc/_stepc\n  \
         stepc completions fish > ~/.config/fish/completions/stepc.fish")]
     Completions(CompletionsArgs),
+}
+
+/// What clients pass to servers.
+#[derive(Args)]
+pub struct LspArgs {
+    /// Speak over standard input and output, as is always done; editors pass it
+    #[arg(long)]
+    pub stdio: bool,
 }
 
 /// Which recipe, and what is laid over it.

@@ -2,8 +2,9 @@
 
 use super::args::{DataArgs, DataCommand, PreviewArgs};
 use super::exit::Failure;
-use super::inputs::{data_config, place};
+use super::inputs::data_config;
 use super::session::Session;
+use crate::check::place;
 use crate::data::{Loader, Overlong, Sequence};
 use crate::diag::Diagnostic;
 use crate::diag::suggest::nearest;

@@ -64,7 +64,7 @@ pub fn parameters(
 
 /// What has been written and where, in a line.
 pub fn described(exported: &Exported, folder: &Path) -> String {
-    let Exported { tensors, bytes: size, files, kept, left_out, copied } = exported;
+    let Exported { tensors, bytes: size, files, kept, left_out, widened, copied } = exported;
     let files = match &files[..] {
         [one] => folder.join(one).display().to_string(),
         several => format!("{} files of {}", several.len(), folder.display()),
@@ -78,5 +78,11 @@ pub fn described(exported: &Exported, folder: &Path) -> String {
         0 => String::new(),
         n => format!("; {n} tensors of multi-token prediction were not trained and are left out"),
     };
-    format!("{tensors} tensors{kept}, {}, in {files}{beside}{left}", bytes(*size))
+    let widened = match widened {
+        0 => String::new(),
+        n => format!(
+            "; {n} tensors were floats of 8 or 4 bits and are now as wide as others, which `config.json` says"
+        ),
+    };
+    format!("{tensors} tensors{kept}, {}, in {files}{beside}{left}{widened}", bytes(*size))
 }

@@ -1,12 +1,12 @@
 //! What a run reads and where it writes: weights, text, the output folder.
 
 use super::args::RunArgs;
+use crate::check::audit;
 use crate::data;
 use crate::diag::Diagnostic;
-use crate::model::{Aside, Copied, Parameter};
 use crate::plan::Plan;
-use crate::recipe::{Answers, Data, Fault, Format, Origins, Overlong, Pack, Stage, Train, Weights};
-use crate::weights::{Audit, Folder, Needs};
+use crate::recipe::{Answers, Data, Fault, Format, Overlong, Pack, Stage, Train, Weights};
+use crate::weights::{Audit, Folder};
 use std::path::{Path, PathBuf};
 
 /// Tokens that are prepared ahead of a step at most.
@@ -18,31 +18,6 @@ pub fn weights(plan: &Plan) -> Result<Option<(Folder, Audit)>, Diagnostic> {
         Weights::Folder(path) => audit(path, &plan.params, &plan.aside).map(Some),
         Weights::Scratch => Ok(None),
     }
-}
-
-/// Opens the checkpoint at `path` for a model of these parameters: every parameter is there, every tensor is used.
-pub fn audit(path: &Path, params: &[Parameter], aside: &Aside) -> Result<(Folder, Audit), Diagnostic> {
-    let folder = Folder::open(path)?;
-    let (kept, needed): (Vec<_>, Vec<_>) = params.iter().partition(|p| !p.in_training());
-    let tensors = needed.into_iter().flat_map(|p| p.tensors().map(|t| (t.name, t.shape, !p.trainable)));
-    let kept = kept.into_iter().flat_map(Parameter::tensors).map(|tensor| tensor.name);
-    let ignored = aside.ignored.iter().map(|ignored| (ignored.tensors.clone(), ignored.reason.clone()));
-    let needs = Needs {
-        tensors: tensors.collect(),
-        kept: kept.chain(aside.copies.iter().map(|copied| copied.name.clone())).collect(),
-        ignored: ignored.collect(),
-    };
-    let audit = folder.audit(&needs)?;
-    for Copied { name, of, part } in &aside.copies {
-        if part.in_training() && audit.kept.contains(name) && !folder.same(of, name)? {
-            let message = format!("`{name}` is not `{of}`, although the model says that the two are one");
-            return Err(Diagnostic::error("step::weights::tied", message).help(format!(
-                "train both (`tie_embeddings = false`, or `head = own` in `mtp`), or leave it alone: \
-                 `names {{ ignore copy {{ tensors = {name:?}, reason = \"…\" }} }}`"
-            )));
-        }
-    }
-    Ok((folder, audit))
 }
 
 /// The configuration of the data loader.
@@ -108,29 +83,4 @@ pub fn data_config(data: &Data, train: &Train, vocab: u64) -> data::Config {
 pub fn output(args: &RunArgs, plan: &Plan) -> PathBuf {
     let recipe = plan.checkpoint.as_ref().map(|checkpoint| checkpoint.dir.clone());
     args.output.clone().or(recipe).unwrap_or_else(|| Path::new("output").join(&plan.recipe))
-}
-
-/// Points a problem of data or weights at the field of the recipe that it comes from.
-pub fn place(mut diagnostic: Diagnostic, origins: Option<&Origins>) -> Diagnostic {
-    let fields: &[(&str, &str)] = match diagnostic.code {
-        "step::data::vocab" => &[("data.tokenizer", "this tokenizer"), ("model.vocab", "this vocabulary")],
-        "step::data::tokenizer" => &[("data.tokenizer", "named here")],
-        "step::data::template" => {
-            &[("data.chat.template", "named here"), ("data.tokenizer", "this tokenizer")]
-        }
-        "step::data::overlong" => &[("data.overlong", "set here"), ("data.sequence", "tokens a sequence")],
-        "step::data::conversation" | "step::data::unsupervised" => {
-            &[("train.stage", "conversations are asked for here")]
-        }
-        "step::data::too_small" => &[("data.sequence", "tokens a sequence")],
-        "step::output::unwritable" | "step::checkpoint::exists" | "step::checkpoint::busy" => {
-            &[("checkpoint.dir", "named here")]
-        }
-        code if code.starts_with("step::weights::") => &[("model.weights", "named here")],
-        _ => &[],
-    };
-    for (path, text) in fields {
-        diagnostic = diagnostic.label(origins.and_then(|o| o.span(path)), *text);
-    }
-    diagnostic
 }

@@ -10,6 +10,7 @@ mod export;
 mod fmt;
 mod import;
 mod inputs;
+mod lsp;
 mod new;
 mod plan;
 mod replace;
@@ -17,7 +18,6 @@ mod resume;
 mod run;
 mod schema;
 mod session;
-mod shown;
 mod target;
 mod train;
 mod tune;
@@ -49,6 +49,7 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export::export(&mut session, args),
         Command::Explain(args) => explain::explain(&session, args),
         Command::Schema(args) => schema::schema(&session, args),
+        Command::Lsp(args) => return lsp::lsp(args),
         Command::Completions(args) => completions::completions(&session, args),
     };
     session.end(result)

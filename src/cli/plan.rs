@@ -4,13 +4,12 @@ use super::args::{Form, PlanArgs, RecipeArgs};
 use super::exit::Failure;
 use super::replace::replace;
 use super::session::Session;
-use super::shown::Shown;
 use super::target::read_plan;
 use crate::diag::Diagnostic;
 use crate::plan;
 use crate::plan::estimate::Engine;
 use crate::recipe::Resolved;
-use crate::report::{diff_page, savings_section};
+use crate::report::{Shown, diff_page, savings_section};
 use std::path::Path;
 
 /// Compiles or estimates the recipe, shows the plan and writes it where asked for.

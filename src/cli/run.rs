@@ -3,11 +3,12 @@
 use super::args::RunArgs;
 use super::exit::Failure;
 use super::export::{self, SHARD, described};
-use super::inputs::{data_config, output, place, weights};
+use super::inputs::{data_config, output, weights};
 use super::resume::{changed_data, manifest, resume};
 use super::session::Session;
 use super::target::{compile, read_plan};
 use super::train::{Trained, train};
+use crate::check::place;
 use crate::checkpoint::{Checkpoint, Home, Manifest, Saver, Target, compare};
 use crate::data::Loader;
 use crate::diag::Diagnostic;

@@ -5,8 +5,10 @@ use super::exit::{self, Failure};
 use crate::base::SourceMap;
 use crate::base::host::OsHost;
 use crate::diag::{Diagnostic, Sink, render};
+use crate::plan::estimate::Engine;
+use crate::plan::rules;
 use crate::recipe::{self, Loaded, Request, Resolved};
-use crate::report::Style;
+use crate::report::{Shown, Style};
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
@@ -66,6 +68,20 @@ impl Session {
         let resolved = loaded.resolve(profile, &mut self.sink);
         self.judge_warnings();
         resolved.filter(|_| !self.sink.has_errors()).ok_or_else(nothing_more)
+    }
+
+    /// Resolves a recipe and finds out how it does on `engine`; reports what is legal and costs more than it seems.
+    pub fn shown(
+        &mut self,
+        loaded: &Loaded,
+        profile: Option<&str>,
+        engine: Engine,
+    ) -> Result<(Shown, Resolved), Failure> {
+        let resolved = self.resolve(loaded, profile)?;
+        let shown = Shown::of(&resolved, engine);
+        rules::check(&resolved.recipe, &resolved.origins, &mut self.sink);
+        rules::fits(&resolved.recipe, &shown.need(), &resolved.origins, &mut self.sink);
+        Ok((shown, resolved))
     }
 
     /// Shows what has been found so far, before a command that takes long.

@@ -3,14 +3,13 @@
 use super::args::{RecipeArgs, RunArgs};
 use super::exit::Failure;
 use super::session::Session;
-use super::shown::Shown;
 use crate::base::Host;
 use crate::base::host::OsHost;
 use crate::diag::Diagnostic;
 use crate::plan::estimate::Engine;
 use crate::plan::{self, Plan};
 use crate::recipe::{DeviceKind, Loaded, Origins, Resolved};
-use crate::report::headline;
+use crate::report::{Shown, headline};
 use std::path::Path;
 
 /// Compiles the recipe as it stands; where its machine is not here, says so and compiles its profile for the CPU.

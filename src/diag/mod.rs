@@ -78,8 +78,8 @@ impl Diagnostic {
     }
 
     /// Offers a replacement that mends it.
-    pub fn fix(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.fix = Some(Fix { span, text: text.into() });
+    pub fn fix(mut self, span: impl Into<Option<Span>>, text: impl Into<String>) -> Self {
+        self.fix = span.into().map(|span| Fix { span, text: text.into() });
         self
     }
 }

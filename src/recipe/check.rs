@@ -211,8 +211,10 @@ pub fn unknown_block(kind: &str, span: Option<Span>, title: &str, schema: &Block
     if schema.field(kind).is_some() {
         return problem.help(format!("`{kind}` is a field: write `{kind} = …`"));
     }
+    // The place begins with the kind.
+    let word = span.map(|span| Span { end: span.start + kind.len() as u32, ..span });
     match nearest(kind, schema.blocks().map(|field| field.key)) {
-        Some(near) => problem.help(format!("did you mean `{near}`?")),
+        Some(near) => problem.help(format!("did you mean `{near}`?")).fix(word, near),
         None => {
             if let Some(Advice::Elsewhere(text)) = misplaced(kind) {
                 return problem.help(text);

@@ -1,6 +1,6 @@
 //! Top-level items by kind and name, with their bases applied.
 
-use super::load::Source;
+use super::load::SourceFile;
 use super::merge::overlay;
 use super::node::{Node, Scope};
 use super::origins::Via;
@@ -19,7 +19,7 @@ pub struct Items<'t> {
 
 impl<'t> Items<'t> {
     /// The items of `files`.
-    pub fn collect(files: &'t [Source]) -> Self {
+    pub fn collect(files: &'t [SourceFile]) -> Self {
         let mut found = Vec::new();
         let (library, own): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.library);
         for file in own.into_iter().chain(library) {
@@ -97,7 +97,7 @@ impl<'t> Items<'t> {
 }
 
 /// The `let`s of a file, then of the files it uses.
-fn file_scope<'t>(files: &'t [Source], file: &'t Source) -> Rc<Scope<'t>> {
+fn file_scope<'t>(files: &'t [SourceFile], file: &'t SourceFile) -> Rc<Scope<'t>> {
     let used = file.reach.iter().filter_map(|index| files.get(*index));
     let lets =
         std::iter::once(file).chain(used).flat_map(|file| &file.tree.items).filter_map(|item| match item {
@@ -119,10 +119,12 @@ pub fn unknown_item<'a>(
     let mut known: Vec<_> = known.into_iter().collect();
     known.sort_unstable();
     if let Some(file) = library::file_with(kind, name) {
-        return problem.help(format!("it is in the library: write `use \"{file}\"` at the head of the file"));
+        let line = format!("use \"{file}\"");
+        let problem = problem.help(format!("it is in the library: write `{line}` at the head of the file"));
+        return problem.fix(place.map(|place| Span::new(place.file, 0, 0)), line + "\n");
     }
     match nearest(name, known.iter().copied()) {
-        Some(near) => problem.help(format!("did you mean `{near}`?")),
+        Some(near) => problem.help(format!("did you mean `{near}`?")).fix(place, near),
         None if known.is_empty() => {
             problem.help(format!("write `{kind} {name} {{ … }}`, or `use` a file that has it"))
         }

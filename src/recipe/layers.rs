@@ -61,8 +61,7 @@ impl Member for Layers {
         };
         let layers = model.schema.field("layers")?;
         let Value::Int(count) = at.eval.field(model, layers, None).ok()? else { return None };
-        let mut reading =
-            Reading { eval: &mut *at.eval, model, variable, attention: HashMap::new(), ffn: HashMap::new() };
+        let mut reading = Reading::new(&mut *at.eval, model, variable);
         let mut wrong = 0;
         let mut blocks = Vec::new();
         for layer in 0..count {
@@ -123,8 +122,8 @@ fn block_called<'c, 't>(
 type Key = (usize, Vec<usize>);
 
 /// The reading of all layers of one model.
-struct Reading<'r, 'e, 't> {
-    eval: &'r mut Evaluator<'e, 't>,
+pub struct Reading<'r, 'e, 't> {
+    pub eval: &'r mut Evaluator<'e, 't>,
     model: &'r Chain<'r, 't>,
     variable: &'t Ident,
     attention: HashMap<Key, Option<Attention>>,
@@ -133,13 +132,26 @@ struct Reading<'r, 'e, 't> {
 
 /// What one layer says of itself.
 #[derive(Default)]
-struct Said<'t> {
+pub struct Said<'t> {
     attention: Option<(&'t Expr, String)>,
     ffn: Option<(&'t Expr, String)>,
     overrides: Vec<(&'t Tree, Rc<Scope<'t>>)>,
 }
 
-impl<'r, 't> Reading<'r, '_, 't> {
+impl Said<'_> {
+    /// Whether the layer is made of the block of this kind and name.
+    pub fn names(&self, kind: &str, name: &str) -> bool {
+        let said = if ATTENTION.contains(&kind) { &self.attention } else { &self.ffn };
+        said.as_ref().is_some_and(|(_, said)| said == name)
+    }
+}
+
+impl<'r, 'e, 't> Reading<'r, 'e, 't> {
+    /// Nothing read yet of `model`, whose layers are numbered by `variable`.
+    pub fn new(eval: &'r mut Evaluator<'e, 't>, model: &'r Chain<'r, 't>, variable: &'t Ident) -> Self {
+        Reading { eval, model, variable, attention: HashMap::new(), ffn: HashMap::new() }
+    }
+
     fn layer(&mut self, node: &Node<'t>, script: &Script<'t>, layer: i64) -> Option<Layer> {
         let index = Some((self.variable.text.as_str(), layer));
         let at = Chain { node, schema: &LAYER, outer: Some(self.model), index };
@@ -190,7 +202,7 @@ impl<'r, 't> Reading<'r, '_, 't> {
     }
 
     /// Follows the statements of a layer.
-    fn listen(
+    pub fn listen(
         &mut self,
         stmts: &'t [Stmt],
         scope: &Rc<Scope<'t>>,
@@ -287,17 +299,31 @@ impl<'r, 't> Reading<'r, '_, 't> {
         at: &Chain<'_, 't>,
         via: Via,
     ) -> Option<B> {
+        match self.overridden(node, said, const { &B::SCHEMA }, via) {
+            Some(merged) => read(self.eval, &merged, at),
+            None => read(self.eval, node, self.model),
+        }
+    }
+
+    /// The block with what the layer overrides in it, if it does.
+    pub fn overridden(
+        &mut self,
+        node: &Node<'t>,
+        said: &Said<'t>,
+        schema: &BlockSchema,
+        via: Via,
+    ) -> Option<Node<'t>> {
         let overrides = self.overrides(node, said);
         if overrides.is_empty() {
-            return read(self.eval, node, self.model);
+            return None;
         }
         let mut merged = node.clone();
         for (block, scope) in overrides {
             let mut over = Node::build(block, scope, via, self.eval.sink);
             (over.kind, over.name) = (node.kind, node.name);
-            overlay(&mut merged, over, Some(const { &B::SCHEMA }), self.eval.sink);
+            overlay(&mut merged, over, Some(schema), self.eval.sink);
         }
-        read(self.eval, &merged, at)
+        Some(merged)
     }
 }
 

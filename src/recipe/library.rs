@@ -34,11 +34,16 @@ pub fn file(path: &str) -> Option<(&'static str, &'static str)> {
     LIBRARY.iter().find(|(known, _)| *known == path).copied()
 }
 
+/// Every top-level item of a kind, with its file.
+pub fn items(kind: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = LIBRARY.iter().flat_map(|(path, text)| text.lines().map(|line| (*path, line)));
+    lines.filter_map(move |(path, line)| {
+        let mut words = line.split([' ', ':', '{']).filter(|word| !word.is_empty());
+        (words.next() == Some(kind)).then(|| words.next()).flatten().map(|name| (path, name))
+    })
+}
+
 /// The library file that holds a top-level item, for the advice to `use` it.
 pub fn file_with(kind: &str, name: &str) -> Option<&'static str> {
-    let begins = |line: &str| {
-        let mut words = line.split([' ', ':', '{']).filter(|word| !word.is_empty());
-        words.next() == Some(kind) && words.next() == Some(name)
-    };
-    LIBRARY.iter().find(|(_, text)| text.lines().any(begins)).map(|(path, _)| *path)
+    items(kind).find(|(_, own)| *own == name).map(|(path, _)| path)
 }

@@ -6,7 +6,7 @@ use crate::base::{FileId, Host, SourceMap, Span};
 use crate::diag::suggest::nearest;
 use crate::diag::{Diagnostic, Sink};
 use crate::syntax::tree::{self, Block, Expr, Ident, Item};
-use crate::syntax::{TOP_KINDS, parse, parse_assignment};
+use crate::syntax::{Parser, TOP_KINDS, parse_assignment};
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Request {
 
 /// One file that takes part.
 #[derive(Debug)]
-pub struct Source {
+pub struct SourceFile {
     pub tree: tree::File,
     /// The folder that relative paths written in it start from.
     pub folder: PathBuf,
@@ -40,19 +40,32 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Parsed {
     /// The root first, the prelude last.
-    pub files: Vec<Source>,
+    pub files: Vec<SourceFile>,
     pub sets: Vec<(Vec<Ident>, Expr)>,
     /// Something could not be read or parsed: what is missing may just not have been understood.
     pub broken: bool,
+}
+
+impl Parsed {
+    /// The names of the recipes that the root holds.
+    pub fn recipes(&self) -> impl Iterator<Item = &Ident> {
+        self.files.first().into_iter().flat_map(|root| &root.tree.items).filter_map(|item| match item {
+            Item::Block(block) if block.kind.text == "recipe" => block.name.as_ref(),
+            _ => None,
+        })
+    }
 }
 
 /// The largest number of files one inside the other.
 const DEPTH: usize = 64;
 
 /// Reads the file of `request`, what it uses and the `--set` arguments. `None` if the file itself cannot be read.
+///
+/// What `parser` remembers of earlier times is not read again.
 pub fn parse_all(
     host: &dyn Host,
     request: &Request,
+    parser: &mut Parser,
     sources: &mut SourceMap,
     sink: &mut Sink,
 ) -> Option<Parsed> {
@@ -66,8 +79,15 @@ pub fn parse_all(
         }
     };
     let mut own = Sink::default();
-    let mut loader =
-        Loader { host, sources, sink: &mut own, files: Vec::new(), known: HashMap::new(), open: Vec::new() };
+    let mut loader = Loader {
+        host,
+        parser,
+        sources,
+        sink: &mut own,
+        files: Vec::new(),
+        known: HashMap::new(),
+        open: Vec::new(),
+    };
     loader.file(Place::Disk(request.path.clone()), text);
     if let Some((path, text)) = library::file(library::PRELUDE)
         && !loader.known.contains_key(&Place::Library(path))
@@ -75,6 +95,7 @@ pub fn parse_all(
         loader.file(Place::Library(path), text.to_owned());
     }
     let files: Vec<_> = loader.files.into_iter().flatten().collect();
+    parser.forget();
     check_items(&files, &mut own);
     let sets = request.set.iter().filter_map(|text| {
         let id = sources.add("<--set>", text.as_str());
@@ -118,10 +139,11 @@ struct Open {
 
 struct Loader<'l> {
     host: &'l dyn Host,
+    parser: &'l mut Parser,
     sources: &'l mut SourceMap,
     sink: &'l mut Sink,
     /// In the order of their first `use`; filled when what they use has been read.
-    files: Vec<Option<Source>>,
+    files: Vec<Option<SourceFile>>,
     known: HashMap<Place, usize>,
     open: Vec<Open>,
 }
@@ -132,7 +154,7 @@ impl Loader<'_> {
         let index = self.files.len();
         self.files.push(None);
         let id = self.sources.add(place.shown(), text.as_str());
-        let tree = parse(id, &text, self.sink);
+        let tree = self.parser.parse(id, &text, self.sink);
         self.known.insert(normal(&place), index);
         self.open.push(Open { index, shown: place.shown(), text });
         let mut reach: Vec<usize> = Vec::new();
@@ -150,7 +172,7 @@ impl Loader<'_> {
         }
         self.open.pop();
         let library = matches!(place, Place::Library(_));
-        self.files[index] = Some(Source { tree, folder: place.folder(), reach, library });
+        self.files[index] = Some(SourceFile { tree, folder: place.folder(), reach, library });
         index
     }
 
@@ -218,6 +240,12 @@ fn not_found(path: &str, span: Span) -> Diagnostic {
     let problem = Diagnostic::error("step::recipe::use_not_found", format!("there is no file `{path}`"))
         .label(span, "neither beside this file nor in the library");
     match nearest(path, library::LIBRARY.iter().map(|(known, _)| *known)) {
+        // The text stands in quotes at the end, unless some of it is escaped.
+        Some(near) if !path.contains(['"', '\\']) => {
+            let end = span.end - 1;
+            let text = Span { start: end - path.len() as u32, end, ..span };
+            problem.help(format!("did you mean `{near}`?")).fix(text, near)
+        }
         Some(near) => problem.help(format!("did you mean `{near}`?")),
         None => problem.help("`stepc new --list` shows the models of the library"),
     }
@@ -254,7 +282,7 @@ fn normal_path(path: &Path) -> PathBuf {
 }
 
 /// Reports items that have no name, or a name that is taken.
-fn check_items(files: &[Source], sink: &mut Sink) {
+fn check_items(files: &[SourceFile], sink: &mut Sink) {
     let mut taken: HashMap<(&str, &str), (&Block, FileId)> = HashMap::new();
     for file in files {
         let lets = file.tree.items.iter().filter_map(|item| match item {

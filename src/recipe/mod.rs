@@ -12,12 +12,16 @@
 //! | `node`, `items`, `merge`, `origins` | bases, profiles, `--set`, and who set what |
 //! | `eval`, `lookup`, `operators`, `functions`, `value`, `units` | expressions |
 //! | `resolve`, `rules` | all of it in order, then what must hold between values |
+//! | `alone` | items that no recipe uses yet |
 //! | `draft` | new recipes from the library or from a `config.json` |
-//! | `why` | every place that set a value, for people who ask |
+//! | `why`, `by_layer`, `binding` | every place that set a value, values layer by layer and of `let`s, for people who ask |
 
 #[macro_use]
 mod declare;
 
+mod alone;
+mod binding;
+mod by_layer;
 mod check;
 pub mod draft;
 mod eval;
@@ -45,7 +49,7 @@ mod why;
 pub use declare::Block;
 pub use insert::with_profile;
 pub use layers::LAYER;
-pub use load::Request;
+pub use load::{Parsed, Request, SourceFile, parse_all};
 pub use origins::{Origin, Origins, Via};
 pub use resolve::{Loaded, Profile, Resolved, item_schema, load};
 pub use rules::divide::divisors;

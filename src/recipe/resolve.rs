@@ -2,7 +2,7 @@
 
 use super::eval::{Chain, Evaluator, World};
 use super::items::{Items, base_cycle, unknown_item};
-use super::load::{Parsed, Request, parse_all};
+use super::load::{Parsed, Request, SourceFile, parse_all};
 use super::merge::{expand, is_item, overlay, overlay_profile, set, settle};
 use super::node::{Node, Scope, twice};
 use super::origins::{Origins, Via};
@@ -16,8 +16,11 @@ use crate::base::{Host, SourceMap, Span};
 use crate::diag::suggest::nearest;
 use crate::diag::{Diagnostic, Sink};
 use crate::recipe::declare::Block as _;
-use crate::syntax::tree::{Block, Ident, Item, Stmt};
+use crate::syntax::Parser;
+use crate::syntax::tree::{Block, Ident, Stmt};
+use rayon::prelude::*;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A recipe with every value known and checked.
 #[derive(Debug, Clone)]
@@ -41,7 +44,7 @@ pub struct Profile {
 /// A recipe read from files, ready to be resolved with one profile or another.
 #[derive(Debug)]
 pub struct Loaded {
-    parsed: Parsed,
+    parsed: Arc<Parsed>,
     recipe: String,
     profiles: Vec<Profile>,
     /// Nothing was wrong so far.
@@ -65,16 +68,20 @@ pub fn item_schema(kind: &str) -> Option<&'static BlockSchema> {
 
 /// Reads what `request` names and chooses its recipe. `None`, with a report, where there is none to choose.
 pub fn load(host: &dyn Host, request: &Request, sources: &mut SourceMap, sink: &mut Sink) -> Option<Loaded> {
-    let parsed = parse_all(host, request, sources, sink)?;
+    let parsed = parse_all(host, request, &mut Parser::default(), sources, sink)?;
     let recipe = choose(&parsed, request, sink)?;
-    let mut own = Sink::default();
-    let profiles = profiles(&parsed, &recipe, &mut own);
-    let sound = !parsed.broken && !own.has_errors();
-    sink.extend(own.finish());
-    Some(Loaded { parsed, recipe, profiles, sound })
+    Some(Loaded::new(Arc::new(parsed), recipe, sink))
 }
 
 impl Resolved {
+    /// What the rules would say with a change to the recipe.
+    pub fn changed(&self, change: impl FnOnce(&mut Recipe)) -> Vec<Diagnostic> {
+        let (mut recipe, mut sink) = (self.recipe.clone(), Sink::default());
+        change(&mut recipe);
+        rules::check(&recipe, &self.origins, &mut sink);
+        sink.finish()
+    }
+
     /// Warns of every file or folder that the recipe names and `host` does not have.
     pub fn check_paths(&self, host: &dyn Host, sink: &mut Sink) {
         rules::paths::check(host, &self.recipe, &self.origins, sink);
@@ -82,6 +89,15 @@ impl Resolved {
 }
 
 impl Loaded {
+    /// The recipe of this name, which the root of `parsed` holds; reports what is wrong in the heads of its profiles.
+    pub fn new(parsed: Arc<Parsed>, recipe: String, sink: &mut Sink) -> Loaded {
+        let mut own = Sink::default();
+        let profiles = profiles(&parsed, &recipe, &mut own);
+        let sound = !parsed.broken && !own.has_errors();
+        sink.extend(own.finish());
+        Loaded { parsed, recipe, profiles, sound }
+    }
+
     /// The name of the recipe.
     pub fn recipe(&self) -> &str {
         &self.recipe
@@ -127,8 +143,17 @@ impl Loaded {
     /// sound ones of them, the recipe itself first.
     pub fn check_all(&self, sink: &mut Sink) -> Vec<Resolved> {
         let profiles = self.profiles.iter().map(|profile| Some(profile.name.as_str()));
-        let resolved =
-            std::iter::once(None).chain(profiles).filter_map(|profile| self.resolve(profile, sink));
+        let variants: Vec<_> = std::iter::once(None).chain(profiles).collect();
+        let checked = variants.par_iter().map(|profile| {
+            let mut own = Sink::default();
+            let resolved = self.resolve(*profile, &mut own);
+            (resolved, own.finish())
+        });
+        let checked: Vec<_> = checked.collect();
+        let resolved = checked.into_iter().filter_map(|(resolved, found)| {
+            sink.extend(found);
+            resolved
+        });
         let resolved = resolved.collect();
         rules::unused::unused_lets(&self.parsed.files, sink);
         resolved
@@ -206,14 +231,7 @@ impl Loaded {
 
     /// What expressions may refer to besides the recipe.
     pub(super) fn world<'t>(&'t self, items: &Items<'t>, sink: &mut Sink) -> World<'t> {
-        let devices = items.names("device").into_iter().filter_map(|name| {
-            let mut node = items.node("device", name, Via::Item, sink)?;
-            settle(&mut node, item_schema("device"), sink);
-            Some((name, node))
-        });
-        let devices = devices.collect();
-        let folders = self.parsed.files.iter().map(|file| (file.tree.id, file.folder.clone())).collect();
-        World { devices, folders }
+        world(&self.parsed.files, items, sink)
     }
 
     fn unknown_profile(&self, name: &str) -> Diagnostic {
@@ -228,14 +246,21 @@ impl Loaded {
     }
 }
 
+/// What expressions of `files` may refer to besides the block they stand in.
+pub(super) fn world<'t>(files: &'t [SourceFile], items: &Items<'t>, sink: &mut Sink) -> World<'t> {
+    let devices = items.names("device").into_iter().filter_map(|name| {
+        let mut node = items.node("device", name, Via::Item, sink)?;
+        settle(&mut node, item_schema("device"), sink);
+        Some((name, node))
+    });
+    let devices = devices.collect();
+    let folders = files.iter().map(|file| (file.tree.id, file.folder.clone())).collect();
+    World { devices, folders }
+}
+
 /// The name of the recipe to resolve.
 fn choose(parsed: &Parsed, request: &Request, sink: &mut Sink) -> Option<String> {
-    let root = parsed.files.first()?;
-    let blocks = root.tree.items.iter().filter_map(|item| match item {
-        Item::Block(block) if block.kind.text == "recipe" => block.name.as_ref(),
-        _ => None,
-    });
-    let known: Vec<&Ident> = blocks.collect();
+    let known: Vec<&Ident> = parsed.recipes().collect();
     let listed = || known.iter().map(|name| format!("`{}`", name.text)).collect::<Vec<_>>().join(", ");
     if let Some(wanted) = &request.recipe {
         if known.iter().any(|name| name.text == *wanted) {

@@ -80,17 +80,24 @@ fn end(pair: &Pair<'_, Rule>) -> usize {
 pub(super) struct Places<'a> {
     pub file: FileId,
     pub mended: &'a Mended,
+    /// Where the stretch of the mended text begins in which pest counts.
+    pub base: usize,
 }
 
-impl Places<'_> {
+impl<'a> Places<'a> {
+    /// The mended text from the beginning of the stretch on.
+    pub(super) fn text(&self) -> &'a str {
+        &self.mended.text[self.base..]
+    }
+
     /// The span of a pair, without the blanks and comments that pest counts to its end.
     pub(super) fn of(&self, pair: &Pair<'_, Rule>) -> Span {
         self.range(pair.as_span().start(), end(pair))
     }
 
-    /// The span of `start..end` of the mended text.
+    /// The span of `start..end` of the stretch.
     pub(super) fn range(&self, start: usize, end: usize) -> Span {
-        let (start, end) = (self.mended.original(start), self.mended.original(end));
+        let [start, end] = [start, end].map(|at| self.mended.original(self.base + at));
         Span::new(self.file, start, end.max(start))
     }
 }

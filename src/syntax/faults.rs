@@ -187,7 +187,7 @@ fn report(builder: &mut Builder<'_>, start: usize, text: &str, fault: &Fault, to
     let token = first_token(&text[at..]);
     let place = if token.is_empty() { text.trim_end().len() } else { at };
     let span = builder.places.range(start + place, start + place + token.len());
-    let behind = builder.places.mended.text[start + text.len()..].trim_start_matches([' ', '\t', '\r']);
+    let behind = builder.places.text()[start + text.len()..].trim_start_matches([' ', '\t', '\r']);
     let found = match behind.chars().next() {
         _ if !token.is_empty() => format!("`{token}`"),
         Some(next @ (',' | '}')) => format!("`{next}`"),
@@ -269,7 +269,7 @@ const RESERVED: [&str; 11] =
 impl Builder<'_> {
     /// pest gave up on a file: its stack is limited, and the grammar accepts everything else.
     pub(super) fn refused(&mut self, error: &Error<Rule>) {
-        let at = location(error).min(self.places.mended.text.len());
+        let at = location(error).min(self.places.text().len());
         let span = self.places.range(at, at);
         self.sink.push(
             Diagnostic::error(
@@ -283,7 +283,7 @@ impl Builder<'_> {
 
     /// A `--set` argument that is no assignment.
     pub(super) fn bad_assignment(&mut self, error: &Error<Rule>) {
-        let text = self.places.mended.text.trim_end();
+        let text = self.places.text().trim_end();
         let at = location(error).min(text.len());
         let token = first_token(&text[at..]);
         let span = self.places.range(at, at + token.len());

@@ -88,6 +88,18 @@ impl Mended {
         if anchor.copied { anchor.original + (at - anchor.mended) } else { anchor.original }
     }
 
+    /// Whether `range` of the mended text stands in the original as it is.
+    pub(super) fn is_copy(&self, range: &Range<usize>) -> bool {
+        let next = self.anchors.partition_point(|anchor| anchor.mended <= range.start);
+        self.anchors[next - 1].copied
+            && self.anchors.get(next).is_none_or(|anchor| anchor.mended >= range.end)
+    }
+
+    /// Whether any line was mended by guessing.
+    pub(super) fn has_guesses(&self) -> bool {
+        !self.guessed_lines.is_empty()
+    }
+
     /// Whether a place of the original lies on a line that was mended by guessing.
     pub(super) fn is_guess(&self, original: usize) -> bool {
         self.guessed_lines.contains(&self.line(original))

@@ -12,16 +12,18 @@
 
 mod balance;
 mod cursor;
-mod erase;
 mod expr;
 mod faults;
 pub mod format;
+mod items;
 mod literal;
 mod mend;
 mod parser;
+mod places;
 mod scan;
 pub mod tree;
 
+pub use items::Parser;
 pub use parser::{TOP_KINDS, parse, parse_assignment};
 
 /// How deeply brackets and operators may stand inside one another on the way to any one value.

@@ -3,38 +3,43 @@
 use super::balance::balance;
 use super::cursor::{Cursor, Grammar, Places, Rule};
 use super::faults;
+use super::items::{Parser, tokens_of};
 use super::literal;
 use super::mend::{Mended, Repairs};
-use super::scan::scan;
+use super::scan::{Token, scan};
 use super::tree::{Block, Expr, File, Ident, Item, Let, Stmt};
 use crate::base::{FileId, Span};
 use crate::diag::suggest::nearest;
 use crate::diag::{Diagnostic, Sink};
-use pest::Parser;
+use pest::Parser as _;
 use pest::iterators::Pair;
+use std::ops::Range;
 
 /// The kinds of block a file may hold; `use` and `let` stand beside them.
 pub const TOP_KINDS: [&str; 4] = ["model", "device", "cluster", "recipe"];
 
 /// Reads a file. What cannot be read is reported and left out of the tree.
 pub fn parse(id: FileId, text: &str, sink: &mut Sink) -> File {
-    let mended = mend(id, text, sink);
-    let mut builder = Builder::new(id, &mended, sink);
-    let items = match Grammar::parse(Rule::file, &mended.text) {
-        Ok(mut pairs) => pairs.next().map(|file| builder.items(file)).unwrap_or_default(),
+    Parser::default().parse(id, text, sink)
+}
+
+/// The items of a stretch of a mended file. `None` where it is written in another format.
+pub(super) fn read(id: FileId, mended: &Mended, range: Range<usize>, sink: &mut Sink) -> Option<Vec<Item>> {
+    let mut builder = Builder::new(id, mended, range.start, sink);
+    match Grammar::parse(Rule::file, &mended.text[range]) {
+        Ok(mut pairs) => pairs.next().map_or_else(|| Some(Vec::new()), |file| builder.items(file)),
         Err(error) => {
             builder.refused(&error);
-            Vec::new()
+            Some(Vec::new())
         }
-    };
-    File { id, items }
+    }
 }
 
 /// Reads `path.to.field = value`, where a part of the path may be `kind name` (`model.attention full.heads`) and is then
 /// one identifier of two words. `None` where it could not be read, which is reported.
 pub fn parse_assignment(id: FileId, text: &str, sink: &mut Sink) -> Option<(Vec<Ident>, Expr)> {
-    let mended = mend(id, text, sink);
-    let mut builder = Builder::new(id, &mended, sink);
+    let (mended, _) = mend(id, text, sink);
+    let mut builder = Builder::new(id, &mended, 0, sink);
     let pair = match Grammar::parse(Rule::assignment, &mended.text) {
         Ok(mut pairs) => pairs.next()?,
         Err(error) => {
@@ -53,11 +58,14 @@ pub fn parse_assignment(id: FileId, text: &str, sink: &mut Sink) -> Option<(Vec<
     Some((path, value))
 }
 
-fn mend(id: FileId, text: &str, sink: &mut Sink) -> Mended {
+/// The text with its brackets balanced, its strings and comments closed, and its tokens.
+pub(super) fn mend(id: FileId, text: &str, sink: &mut Sink) -> (Mended, Vec<Token>) {
     let mut repairs = Repairs::default();
     let tokens = scan(id, text, &mut repairs, sink);
     balance(id, text, &tokens, &mut repairs, sink);
-    Mended::new(text, repairs)
+    let mended = Mended::new(text, repairs);
+    let tokens = if mended.text == text { tokens } else { tokens_of(&mended) };
+    (mended, tokens)
 }
 
 /// Where a statement stands.
@@ -82,8 +90,8 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(file: FileId, mended: &'a Mended, sink: &'a mut Sink) -> Self {
-        Builder { places: Places { file, mended }, sink, depth: 0 }
+    fn new(file: FileId, mended: &'a Mended, base: usize, sink: &'a mut Sink) -> Self {
+        Builder { places: Places { file, mended, base }, sink, depth: 0 }
     }
 
     /// Reports a fault, unless its line is one where mending had to guess.
@@ -105,9 +113,10 @@ impl<'a> Builder<'a> {
         None
     }
 
-    fn items(&mut self, file: Pair<'_, Rule>) -> Vec<Item> {
+    /// `None` where the file is written in another format.
+    fn items(&mut self, file: Pair<'_, Rule>) -> Option<Vec<Item>> {
         if faults::foreign_format(self, &file) {
-            return Vec::new();
+            return None;
         }
         let pieces = self.pieces(file, Level::File);
         let items = pieces.into_iter().filter_map(|piece| match piece {
@@ -127,7 +136,7 @@ impl<'a> Builder<'a> {
                 self.misplaced("`if`", Span { end: span.start + 2, ..span }, "put it inside a block")
             }
         });
-        items.collect()
+        Some(items.collect())
     }
 
     fn misplaced<T>(&mut self, what: &str, span: Span, help: &str) -> Option<T> {

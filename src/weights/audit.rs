@@ -109,7 +109,7 @@ impl Found {
         }
         match tensor.encoding {
             Encoding::Known(DType::Bf16 | DType::F16) if exact => self.rounded.push(name.to_owned()),
-            Encoding::Known(DType::F32 | DType::Bf16 | DType::F16) => {}
+            Encoding::Known(DType::F32 | DType::Bf16 | DType::F16) | Encoding::Mxfp4 => {}
             Encoding::Float8 => self.hold_scale(folder, name, shape),
             Encoding::Known(_) | Encoding::Other(..) => self.types.push(name.to_owned()),
         }
@@ -223,7 +223,8 @@ fn missing_help(missing: &[String], unused: &[String]) -> &'static str {
         "8-bit floats are read with a scale for each block of 128×128 elements: take the checkpoint that has them, or \
          convert it to bf16"
     } else if unused.iter().any(|name| name.ends_with("_blocks")) {
-        "the checkpoint holds 4-bit blocks (MXFP4): convert it to bf16, for instance with `save_pretrained`"
+        "4-bit blocks (MXFP4) are read as `NAME_blocks [experts, rows, groups, 16]` with `NAME_scales [experts, rows, groups]`, \
+         both of type U8: take the checkpoint that has them so, or convert it to bf16"
     } else if any(unused, missing) {
         "the checkpoint holds all experts of a layer in one tensor: write `names { moe { layout = stacked } }` and \
          their names without `{e}`"

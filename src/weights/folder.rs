@@ -1,6 +1,7 @@
 //! A checkpoint of Hugging Face: one file, or shards with an index, and where each tensor lies in them.
 
 use super::header::{self, Encoding};
+use super::mxfp4;
 use crate::base::DType;
 use crate::diag::Diagnostic;
 use serde::Deserialize;
@@ -24,10 +25,12 @@ pub struct TensorInfo {
 }
 
 /// An audited checkpoint whose tensors can be read, by several threads at once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Folder {
     pub(super) files: Vec<(PathBuf, File)>,
     tensors: BTreeMap<String, TensorInfo>,
+    /// The scales of tensors of 4-bit floats, by the name of the tensor.
+    pub(super) scales: BTreeMap<String, TensorInfo>,
 }
 
 /// The part of an index that matters.
@@ -43,7 +46,7 @@ impl Folder {
     /// # Errors
     /// Missing, truncated and foreign files; an index and files that disagree.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
-        let mut folder = Folder { files: Vec::new(), tensors: BTreeMap::new() };
+        let mut folder = Folder::default();
         if !path.is_dir() {
             folder.add(path.to_owned())?;
         } else if path.join(INDEX).is_file() {
@@ -58,6 +61,7 @@ impl Folder {
             }
             shards.into_iter().try_for_each(|shard| folder.add(shard))?;
         }
+        folder.join_blocks();
         Ok(folder)
     }
 
@@ -72,19 +76,19 @@ impl Folder {
         self.tensors.get(name)
     }
 
-    /// The type that holds a tensor's elements, where they are of one that can be read: 8-bit floats with their scales are
-    /// bf16.
+    /// The type that holds a tensor's elements, where they are of one that can be read: floats of 8 and 4 bits with their
+    /// scales are bf16.
     pub fn dtype(&self, name: &str) -> Option<DType> {
         match self.tensors.get(name)?.encoding {
             Encoding::Known(dtype) => Some(dtype),
-            Encoding::Float8 => Some(DType::Bf16),
+            Encoding::Float8 | Encoding::Mxfp4 => Some(DType::Bf16),
             Encoding::Other(..) => None,
         }
     }
 
-    /// Whether elements of some tensor are 8-bit floats.
-    pub fn quantized(&self) -> bool {
-        self.tensors.values().any(|tensor| tensor.encoding == Encoding::Float8)
+    /// Whether the elements of a tensor are floats of 8 or 4 bits.
+    pub fn quantized(&self, name: &str) -> bool {
+        self.tensors.get(name).is_some_and(|t| matches!(t.encoding, Encoding::Float8 | Encoding::Mxfp4))
     }
 
     /// The names of all tensors, sorted.
@@ -94,7 +98,11 @@ impl Folder {
 
     /// Bytes of all tensors.
     pub fn bytes(&self) -> u64 {
-        self.tensors.values().map(|tensor| tensor.range.end - tensor.range.start).sum()
+        self.tensors
+            .values()
+            .chain(self.scales.values())
+            .map(|tensor| tensor.range.end - tensor.range.start)
+            .sum()
     }
 
     /// Adds the tensors of a file.
@@ -117,6 +125,26 @@ impl Folder {
         }
         self.files.push((path, file));
         Ok(())
+    }
+
+    /// Makes one tensor of blocks of 4-bit floats and their scales, under the name and of the shape that they had.
+    fn join_blocks(&mut self) {
+        let names = self.tensors.keys().filter_map(|blocks| mxfp4::name(blocks));
+        let names: Vec<String> =
+            names.filter(|name| !self.tensors.contains_key(*name)).map(str::to_owned).collect();
+        for name in names {
+            let [blocks, scales] = [mxfp4::blocks_name(&name), mxfp4::scale_name(&name)];
+            let bytes = |name: &str| {
+                self.tensors.get(name).filter(|tensor| tensor.encoding == Encoding::Other("U8", 1))
+            };
+            let shape =
+                bytes(&blocks).zip(bytes(&scales)).and_then(|(b, s)| mxfp4::shape(&b.shape, &s.shape));
+            let Some(shape) = shape else { continue };
+            if let Some((blocks, scales)) = self.tensors.remove(&blocks).zip(self.tensors.remove(&scales)) {
+                self.tensors.insert(name.clone(), TensorInfo { encoding: Encoding::Mxfp4, shape, ..blocks });
+                self.scales.insert(name, scales);
+            }
+        }
     }
 
     /// Adds all shards of an index and holds the two against each other.
@@ -184,7 +212,7 @@ fn files(folder: &Path) -> Vec<String> {
 fn stale(folder: &Path, listed: &BTreeMap<String, String>) -> Option<usize> {
     let named: BTreeSet<&String> = listed.values().collect();
     let others: Vec<String> = files(folder).into_iter().filter(|name| !named.contains(name)).collect();
-    let mut held = Folder { files: Vec::new(), tensors: BTreeMap::new() };
+    let mut held = Folder::default();
     others.iter().try_for_each(|name| held.add(folder.join(name))).ok()?;
     listed.keys().all(|name| held.tensor(name).is_some()).then_some(others.len())
 }

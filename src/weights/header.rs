@@ -24,6 +24,8 @@ pub enum Encoding {
     Known(DType),
     /// E4M3 without infinities, with a scale a block: see [`float8`](super::float8).
     Float8,
+    /// 4-bit floats, with a scale a group in a tensor of its own: see the module `mxfp4`.
+    Mxfp4,
     /// Another type of the format: its name and the bytes of an element.
     Other(&'static str, u64),
 }
@@ -37,15 +39,16 @@ impl Encoding {
             Encoding::Known(DType::F16) => "F16",
             Encoding::Known(DType::I32) => "I32",
             Encoding::Float8 => "F8_E4M3",
+            Encoding::Mxfp4 => "MXFP4",
             Encoding::Other(word, _) => word,
         }
     }
 
-    /// Bytes of one element.
+    /// Bytes of one element; of two of 4 bits.
     pub fn size(self) -> u64 {
         match self {
             Encoding::Known(dtype) => dtype.size(),
-            Encoding::Float8 => 1,
+            Encoding::Float8 | Encoding::Mxfp4 => 1,
             Encoding::Other(_, size) => size,
         }
     }

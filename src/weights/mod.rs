@@ -10,6 +10,7 @@ pub mod float8;
 mod folder;
 mod group;
 mod header;
+mod mxfp4;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Bytes that are converted at a time: many a system call, few enough for the second cache.
-const BUFFER: usize = 256 << 10;
+pub(super) const BUFFER: usize = 256 << 10;
 /// Lines of a transposed matrix that are read before they are written, so that a cache line is filled at once.
 const TILE: usize = 16;
 
@@ -29,7 +29,7 @@ const _: () = assert!(cfg!(target_endian = "little"), "safetensors are read on l
 pub struct Reader<'a> {
     folder: &'a Folder,
     name: &'a str,
-    tensor: &'a TensorInfo,
+    pub(super) tensor: &'a TensorInfo,
     path: &'a Path,
     file: &'a File,
     /// Bytes as they lie in the file, where every element type is aligned.
@@ -122,6 +122,10 @@ impl Reader<'_> {
             let Line { count, at, step, .. } = line;
             return Err(refuse(self.name, format!("{count} elements from {at} on, {step} apart, of {held}")));
         }
+        if self.tensor.encoding == Encoding::Mxfp4 {
+            self.read_packed(lines, origin, out)?;
+            return Ok(std::mem::take(&mut self.bytes));
+        }
         // Neighbours in a transposed matrix go together.
         let beside = |a: &Line, b: &Line| {
             b.first == a.first + 1
@@ -190,6 +194,24 @@ impl Reader<'_> {
             at += out.len() as u64;
         }
         Ok(())
+    }
+
+    /// Reads bytes of a tensor of 4-bit floats, from number `at` on.
+    pub(super) fn read_blocks(&mut self, at: u64, out: &mut [u8]) -> Result<(), Diagnostic> {
+        self.read_bytes(self.tensor, at, out)
+    }
+
+    /// Reads scales of a tensor of 4-bit floats, from number `at` on.
+    pub(super) fn read_scales(&mut self, at: u64, out: &mut [u8]) -> Result<(), Diagnostic> {
+        let scales =
+            self.folder.scales.get(self.name).ok_or_else(|| refuse(self.name, "without scales".into()))?;
+        self.read_bytes(scales, at, out)
+    }
+
+    fn read_bytes(&mut self, tensor: &TensorInfo, at: u64, out: &mut [u8]) -> Result<(), Diagnostic> {
+        self.bytes += out.len() as u64;
+        let (path, file) = &self.folder.files[tensor.file];
+        file.read_exact_at(out, tensor.range.start + at).map_err(|error| failed(self.name, path, &error))
     }
 
     /// Decodes 8-bit floats from the buffer and multiplies each with the scale of its block.

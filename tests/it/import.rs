@@ -74,9 +74,9 @@ fn what_a_recipe_cannot_express_is_refused() {
         ("linear", "minimax_m2", &[("\"attn_type_list\": [\n  1", "\"attn_type_list\": [\n  0")]),
         ("groups", "deepseek_v2", &[("\"greedy\"", "\"noaux_tc\"")]),
         (
-            "mxfp4",
+            "gptq",
             "gpt_oss",
-            &[("\"vocab_size\"", "\"quantization_config\": {\"quant_method\": \"mxfp4\"}, \"vocab_size\"")],
+            &[("\"vocab_size\"", "\"quantization_config\": {\"quant_method\": \"gptq\"}, \"vocab_size\"")],
         ),
         ("heads", "qwen3", &[("\"num_key_value_heads\": 8", "\"num_key_value_heads\": 7")]),
     ];

@@ -15,12 +15,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("data", &["base", "diag"]),
     ("weights", &["base", "diag"]),
     ("import", &["base", "diag", "syntax", "recipe", "weights"]),
+    ("check", &["base", "diag", "recipe", "model", "plan", "weights"]),
     ("checkpoint", &["base", "diag", "recipe", "model", "plan", "data", "weights"]),
     (
         "runtime",
         &["base", "diag", "recipe", "model", "plan", "kernels", "comm", "data", "weights", "checkpoint"],
     ),
     ("report", &["base", "diag", "recipe", "model", "plan", "checkpoint", "runtime"]),
+    ("lsp", &["base", "diag", "syntax", "recipe", "model", "plan", "check", "report"]),
 ];
 
 #[test]

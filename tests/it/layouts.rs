@@ -322,7 +322,7 @@ fn exported_in_every_layout() {
                 },
                 Target::New(&target),
             );
-            written.unwrap();
+            assert_eq!(written.unwrap().widened > 0, source == &small);
             let (before, mut after) = (stored(&plain), stored(&target));
             if source == &small {
                 // Vectors are f32 beside 8-bit floats.

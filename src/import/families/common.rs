@@ -129,8 +129,9 @@ pub fn head_dim(reader: &mut Reader<'_>, key: &'static str) -> Option<()> {
 /// How tensors lie in the file is for their reader; what it cannot read is refused.
 fn quantization(reader: &mut Reader<'_>, key: &'static str) -> Option<()> {
     let Some(found) = reader.keys.get(key) else { return Some(()) };
-    if found.get("quant_method").and_then(|method| method.as_str()) != Some("fp8") {
-        let help = "weights are read in f32, f16, bf16 and block-scaled fp8: save them in one of these, for instance with \
+    let method = found.get("quant_method").and_then(|method| method.as_str());
+    if !matches!(method, Some("fp8" | "mxfp4")) {
+        let help = "weights are read in f32, f16, bf16, block-scaled fp8 and MXFP4: save them in one of these, for instance with \
                     `dequantize()` of transformers, which leaves this key out";
         reader.keys.unsupported(key, found, help);
         return None;

@@ -2,12 +2,12 @@
 
 use crate::diag::{Diagnostic, Sink};
 use crate::recipe::layers::{words, words_of_stmt};
-use crate::recipe::load::Source;
+use crate::recipe::load::SourceFile;
 use crate::syntax::tree::{Item, Let, Stmt};
 use std::collections::HashSet;
 
 /// Warns of every `let` of the user's files that no expression mentions.
-pub fn unused_lets(files: &[Source], sink: &mut Sink) {
+pub fn unused_lets(files: &[SourceFile], sink: &mut Sink) {
     let mut lets = Vec::new();
     for file in files.iter().filter(|file| !file.library) {
         for item in &file.tree.items {

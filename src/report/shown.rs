@@ -1,12 +1,11 @@
 //! What there is to show of a recipe: its program's plan, or where there is no such program, an estimate.
 
-use super::session::Session;
-use crate::cli::exit::Failure;
+use super::Style;
 use crate::plan::estimate::Engine;
-use crate::plan::rules::{self, Need};
+use crate::plan::rules::Need;
 use crate::plan::{self, Basis, Forecast, Plan, Savings, Task};
-use crate::recipe::{Loaded, Resolved};
-use crate::report::{self, Style};
+use crate::recipe::Resolved;
+use crate::report;
 use serde_json::Value;
 
 /// A plan, or what stands for one.
@@ -17,7 +16,7 @@ pub enum Shown {
 
 impl Shown {
     /// What says how a resolved recipe does on `engine`.
-    fn of(resolved: &Resolved, engine: Engine) -> Shown {
+    pub fn of(resolved: &Resolved, engine: Engine) -> Shown {
         let (recipe, profile) = (&resolved.recipe, resolved.profile.as_deref());
         match Basis::of(recipe, engine) {
             Basis::Program => Shown::Program(Box::new(plan::compile(recipe, profile, Task::Train))),
@@ -30,6 +29,14 @@ impl Shown {
         match self {
             Shown::Program(plan) => *plan,
             Shown::Estimate(_) => plan::compile(&resolved.recipe, resolved.profile.as_deref(), Task::Train),
+        }
+    }
+
+    /// What it needs of a device's memory.
+    pub fn need(&self) -> Need {
+        match self {
+            Shown::Program(plan) => Need::from(&**plan),
+            Shown::Estimate(forecast) => Need::from(&**forecast),
         }
     }
 
@@ -63,25 +70,5 @@ impl Shown {
             Shown::Program(plan) => report::html_page(plan, savings),
             Shown::Estimate(forecast) => report::forecast_html(forecast, savings),
         }
-    }
-}
-
-impl Session {
-    /// Resolves a recipe and finds out how it does on `engine`; reports what is legal and costs more than it seems.
-    pub fn shown(
-        &mut self,
-        loaded: &Loaded,
-        profile: Option<&str>,
-        engine: Engine,
-    ) -> Result<(Shown, Resolved), Failure> {
-        let resolved = self.resolve(loaded, profile)?;
-        let shown = Shown::of(&resolved, engine);
-        let need = match &shown {
-            Shown::Program(plan) => Need::from(&**plan),
-            Shown::Estimate(forecast) => Need::from(&**forecast),
-        };
-        rules::check(&resolved.recipe, &resolved.origins, &mut self.sink);
-        rules::fits(&resolved.recipe, &need, &resolved.origins, &mut self.sink);
-        Ok((shown, resolved))
     }
 }

@@ -1,0 +1,9 @@
+[
+  (body)
+  (branch)
+  (list)
+  (call)
+  (parenthesized)
+] @indent
+
+[ "}" "]" ")" ] @outdent

@@ -1,0 +1,1 @@
+vim.api.nvim_create_autocmd({ 'BufRead', 'BufNewFile' }, { pattern = '*.step', command = 'setfiletype step' })

@@ -1,0 +1,6 @@
+[
+  (block)
+  (if_statement)
+  (list)
+  (comment)
+] @fold
