@@ -16,7 +16,7 @@ mod rope;
 mod schedule;
 mod snapshot;
 
-pub use ascend::Ascend;
+pub use ascend::{Ascend, Npus};
 pub use cpu::Cpu;
 pub use device::{Device, Fill, Scalars};
 pub use job::{Checkpoints, Feed, Job, Loaded, Outcome, StepReport, forward, load};

@@ -106,10 +106,10 @@ impl Ascend {
         let Some(group) = self.devices.get(&axis) else {
             let part = self.matrix(full)?;
             let sum = self.matrix(shard)?;
-            return Ok(match adds {
-                true => self.launch(ops::inplace_add(&sum, &part, &ascend_rs::Scalar::f32(1.0)?))?,
-                false => self.launch(ops::inplace_copy(&sum, &part))?,
-            });
+            let one = ascend_rs::Scalar::f32(1.0)?;
+            let call =
+                if adds { ops::inplace_add(&sum, &part, &one) } else { ops::inplace_copy(&sum, &part) };
+            return Ok(self.launch(call)?);
         };
         let from = self.region(full)?;
         self.add_or_write(shard, adds, &[count], of, |to| {

@@ -33,6 +33,26 @@ type Done<T = ()> = Result<T, ascend_rs::Error>;
 /// Elements that are filled at a time.
 const FILLED: u64 = 1 << 22;
 
+/// The NPUs of this machine. While this lives CANN stays initialised.
+pub struct Npus {
+    count: u64,
+    _runtime: Option<Runtime>,
+}
+
+impl Npus {
+    /// Looks for them; without CANN there are none.
+    pub fn find() -> Npus {
+        let runtime = Runtime::init().ok();
+        let count = runtime.as_ref().and_then(|runtime| runtime.devices().ok()).map_or(0, u64::from);
+        Npus { count, _runtime: runtime }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
 /// One rank's NPU.
 pub struct Ascend {
     plan: Arc<Plan>,
