@@ -6,7 +6,7 @@ use super::export::{self, SHARD, described};
 use super::inputs::{data_config, output, weights};
 use super::resume::{changed_data, manifest, resume};
 use super::session::Session;
-use super::target::{compile, read_plan};
+use super::target::{compile, here, read_plan};
 use super::train::{Trained, train};
 use crate::check::place;
 use crate::checkpoint::{Checkpoint, Home, Manifest, Saver, Target, compare};
@@ -15,7 +15,7 @@ use crate::diag::Diagnostic;
 use crate::plan::{Demand, Mesh, Plan};
 use crate::recipe::{DeviceKind, Origins, Stage};
 use crate::report::{Metrics, bytes, checkpoint_line, duration};
-use crate::runtime::{Checkpoints, Cpu, Loaded};
+use crate::runtime::{Ascend, Checkpoints, Cpu, Loaded, Npus};
 use crate::weights::{Audit, Folder};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,12 +27,13 @@ const MOST_PASSES: f64 = 4.0;
 /// Compiles what has to be compiled, checks data and weights, and trains.
 pub fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
     let started = Instant::now();
+    let npus = Npus::find();
     let (plan, origins) = match args.recipe.file.extension() {
         Some(extension) if extension == "ron" => (read_plan(&args.recipe.file)?, None),
-        _ => compile(session, args).map(|(plan, origins)| (plan, Some(origins)))?,
+        _ => compile(session, args, &npus).map(|(plan, origins)| (plan, Some(origins)))?,
     };
     let placed = |diagnostic| place(diagnostic, origins.as_ref());
-    executable(&plan, origins.as_ref()).map_err(Failure::Input)?;
+    executable(&plan, &npus, origins.as_ref()).map_err(Failure::Input)?;
     session.show_warnings();
     let plan = Arc::new(plan);
     let folder = output(args, &plan);
@@ -159,17 +160,18 @@ fn going_on_from(session: &Session, plan: &Plan, checkpoint: Option<&Checkpoint>
 }
 
 /// What the native engine cannot run is refused before anything is touched.
-fn executable(plan: &Plan, origins: Option<&Origins>) -> Result<(), Vec<Diagnostic>> {
-    if plan.cluster.device.kind != DeviceKind::Cpu {
-        let message = format!("no {} on this machine", plan.cluster.device.name);
+fn executable(plan: &Plan, npus: &Npus, origins: Option<&Origins>) -> Result<(), Vec<Diagnostic>> {
+    let kind = plan.cluster.device.kind;
+    if let Err(message) = here(&plan.cluster, npus) {
         let problem = Diagnostic::error("step::run::no_target", message)
             .help("compile the plan of a profile for cpu: `stepc plan RECIPE --profile NAME --output FILE`");
         return Err(vec![problem]);
     }
+    let engine = if kind == DeviceKind::Npu { "Ascend" } else { "CPU" };
     let refused = plan.demands.iter().map(|Demand { field, value }| {
         let key = field.rsplit('.').next().unwrap_or(field);
         let message =
-            format!("the CPU engine does not run `{key}` = {value}: it is checked and planned only");
+            format!("the {engine} engine does not run `{key}` = {value}: it is checked and planned only");
         Diagnostic::error("step::run::unsupported", message)
             .label(origins.and_then(|origins| origins.nearest(field)), "set here")
             .help(format!(
@@ -177,7 +179,8 @@ fn executable(plan: &Plan, origins: Option<&Origins>) -> Result<(), Vec<Diagnost
             ))
     });
     let mut refused: Vec<_> = refused.collect();
-    refused.extend(Cpu::supports(plan).err().map(|problem| place(problem, origins)));
+    let supported = if kind == DeviceKind::Npu { Ascend::supports(plan) } else { Cpu::supports(plan) };
+    refused.extend(supported.err().map(|problem| place(problem, origins)));
     if refused.is_empty() { Ok(()) } else { Err(refused) }
 }
 

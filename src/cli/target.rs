@@ -8,14 +8,15 @@ use crate::base::host::OsHost;
 use crate::diag::Diagnostic;
 use crate::plan::estimate::Engine;
 use crate::plan::{self, Plan};
-use crate::recipe::{DeviceKind, Loaded, Origins, Resolved};
+use crate::recipe::{Cluster, DeviceKind, Loaded, Origins, Resolved};
 use crate::report::{Shown, headline};
+use crate::runtime::Npus;
 use std::path::Path;
 
 /// Compiles the recipe as it stands; where its machine is not here, says so and compiles its profile for the CPU.
 ///
 /// `--set` is meant for what runs: where it does not fit the recipe's own machine, that machine's plan is shown without.
-pub fn compile(session: &mut Session, args: &RunArgs) -> Result<(Plan, Origins), Failure> {
+pub fn compile(session: &mut Session, args: &RunArgs, npus: &Npus) -> Result<(Plan, Origins), Failure> {
     let loaded = session.load(&args.recipe)?;
     let asked = args.recipe.profile.as_deref();
     let profile = loaded.profile_for(DeviceKind::Cpu);
@@ -26,11 +27,9 @@ pub fn compile(session: &mut Session, args: &RunArgs) -> Result<(Plan, Origins),
     let (shown, resolved) = own;
     let style = session.style();
     session.print(&format!("{}\n", shown.page(style)));
-    let device = &resolved.recipe.cluster.device;
-    if device.kind == DeviceKind::Cpu {
+    let Err(target) = here(&resolved.recipe.cluster, npus) else {
         return Ok((shown.into_plan(&resolved), resolved.origins));
-    }
-    let target = format!("no {} on this machine", device.name);
+    };
     let Some(profile) = profile.filter(|_| asked.is_none()) else {
         let message = format!("{target}, and the recipe has no profile for cpu");
         let diagnostic = Diagnostic::error("step::run::no_target", message)
@@ -43,6 +42,19 @@ pub fn compile(session: &mut Session, args: &RunArgs) -> Result<(Plan, Origins),
     let instead = format!("{target}: running its profile `{profile}` on the CPU engine");
     session.print(&format!("{}\n{}\n", style.warn(&instead), headline(&plan, style)));
     Ok((plan, resolved.origins))
+}
+
+/// Whether this machine has the devices of a cluster; if not, what is missing.
+pub fn here(cluster: &Cluster, npus: &Npus) -> Result<(), String> {
+    let (device, there) = (&cluster.device, npus.count());
+    match device.kind {
+        DeviceKind::Cpu => Ok(()),
+        DeviceKind::Npu if there >= cluster.devices() => Ok(()),
+        DeviceKind::Npu if there > 0 => {
+            Err(format!("{} {} are wanted and this machine has {there} NPUs", cluster.devices(), device.name))
+        }
+        _ => Err(format!("no {} on this machine", device.name)),
+    }
 }
 
 /// The plan with `--set`, or without where only that fits.

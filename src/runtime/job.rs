@@ -1,6 +1,8 @@
 //! All ranks of a run on this machine: threads, a device each, one report a step.
 
+use super::ascend::Ascend;
 use super::cpu::Cpu;
+use super::device::Device;
 use super::fill::{Origin, fill};
 use super::rank::{Rank, Start};
 use crate::checkpoint::{Checkpoint, Saver};
@@ -8,6 +10,7 @@ use crate::comm::{Communicator, local};
 use crate::data::{self, Loader, Sequence};
 use crate::diag::Diagnostic;
 use crate::plan::{Plan, verify};
+use crate::recipe::DeviceKind;
 use crate::weights::Folder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,11 +178,11 @@ impl Job<'_> {
         };
         let one = |comm: Box<dyn Communicator>, sender: Sender<StepReport>| {
             let number = u64::from(comm.rank());
-            let mut device = Cpu::new(Arc::clone(&self.plan), comm)?;
+            let mut device = device(&self.plan, comm)?;
             let started = Instant::now();
-            let bytes = fill(&self.plan, number, &mut device, origin)?;
+            let bytes = fill(&self.plan, number, device.as_mut(), origin)?;
             let loaded = Loaded { bytes, seconds: started.elapsed().as_secs_f64() };
-            let rank = Rank::new(Arc::clone(&self.plan), number, Box::new(device), self.checkpoints.start());
+            let rank = Rank::new(Arc::clone(&self.plan), number, device, self.checkpoints.start());
             work(rank, loaded, &sender)
         };
         let one = &one;
@@ -204,6 +207,21 @@ impl Job<'_> {
         });
         first_cause(results)
     }
+}
+
+/// The device of a rank: of NPUs, each rank of a machine has the one of its number.
+fn device(plan: &Arc<Plan>, comm: Box<dyn Communicator>) -> Result<Box<dyn Device>, Diagnostic> {
+    Ok(match plan.cluster.device.kind {
+        DeviceKind::Cpu => Box::new(Cpu::new(Arc::clone(plan), comm)?),
+        DeviceKind::Npu => {
+            let number = comm.rank().cast_signed();
+            Box::new(Ascend::new(Arc::clone(plan), comm, number)?)
+        }
+        DeviceKind::Gpu => {
+            let message = format!("no {} on this machine", plan.cluster.device.name);
+            return Err(Diagnostic::error("step::run::no_target", message));
+        }
+    })
 }
 
 /// One rank's failure ends the others; what they report then is only its echo.

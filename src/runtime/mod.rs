@@ -4,6 +4,7 @@
 //! scratch, a folder of weights. Output: a report for every step, trained parameters, and the peak of memory that was
 //! really used. Everything a rank needs is allocated before the first step; a step allocates nothing.
 
+mod ascend;
 mod blame;
 mod cpu;
 mod device;
@@ -11,9 +12,11 @@ mod fill;
 mod init;
 mod job;
 mod rank;
+mod rope;
 mod schedule;
 mod snapshot;
 
+pub use ascend::{Ascend, Npus};
 pub use cpu::Cpu;
 pub use device::{Device, Fill, Scalars};
 pub use job::{Checkpoints, Feed, Job, Loaded, Outcome, StepReport, forward, load};

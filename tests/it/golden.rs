@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stepc::data::Sequence;
 use stepc::plan::{Plan, Task};
+use stepc::recipe::DeviceKind;
 use stepc::runtime::forward;
 use stepc::weights::{Folder, Needs};
 
@@ -92,9 +93,19 @@ fn logits_match(name: &str) {
     assert!((loss - golden.number("loss_f64")).abs() < 1e-5, "{name}: {}", golden.looks_like(loss));
 }
 
+/// As on the CPU, by the operators of an NPU.
+pub fn training_matches_on_an_npu(name: &str) {
+    training_matches_on(name, DeviceKind::Npu);
+}
+
 fn training_matches(name: &str) {
+    training_matches_on(name, DeviceKind::Cpu);
+}
+
+fn training_matches_on(name: &str, kind: DeviceKind) {
     let golden = golden(name);
-    let plan = plan(&golden.recipe, None, &[], Task::Train);
+    let mut plan = plan(&golden.recipe, None, &[], Task::Train);
+    Arc::get_mut(&mut plan).unwrap().cluster.device.kind = kind;
     let trained = train(&plan, &Fixed(golden.sequences()), Some(&golden.weights), 2);
 
     gradients_match(&golden, &trained);

@@ -4,7 +4,7 @@ use crate::support::{Fixed, Trained, difference, plan, sequence, train};
 use std::sync::Arc;
 use stepc::data::Sequence;
 use stepc::plan::{Category, Op, Rows, Task};
-use stepc::recipe::Weights;
+use stepc::recipe::{DeviceKind, Weights};
 use stepc::weights::Folder;
 
 /// Four sequences of pseudo-random tokens, in documents of uneven length.
@@ -28,7 +28,14 @@ fn sequences() -> Vec<Arc<Sequence>> {
 }
 
 fn run(recipe: &str, set: &[&str], threads: usize) -> Trained {
-    let plan = plan(recipe, None, &[&["train.steps=3", "train.global_batch=4"], set].concat(), Task::Train);
+    run_on(DeviceKind::Cpu, recipe, set, threads)
+}
+
+/// Trains three steps on the devices of the host or on NPUs.
+pub fn run_on(kind: DeviceKind, recipe: &str, set: &[&str], threads: usize) -> Trained {
+    let mut plan =
+        plan(recipe, None, &[&["train.steps=3", "train.global_batch=4"], set].concat(), Task::Train);
+    Arc::get_mut(&mut plan).unwrap().cluster.device.kind = kind;
     let weights = match &plan.weights {
         Weights::Folder(folder) => Some(Folder::open(folder).unwrap()),
         Weights::Scratch => None,
@@ -37,7 +44,7 @@ fn run(recipe: &str, set: &[&str], threads: usize) -> Trained {
 }
 
 #[track_caller]
-fn same(reference: &Trained, other: &Trained, what: &str) {
+pub fn same(reference: &Trained, other: &Trained, what: &str) {
     for (a, b) in reference.reports.iter().zip(&other.reports) {
         assert!((a.loss / b.loss - 1.0).abs() < 1e-5, "{what}: loss {} and {}", a.loss, b.loss);
         let (one, other) = (a.mtp_loss, b.mtp_loss);

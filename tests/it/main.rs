@@ -1,6 +1,7 @@
 //! All integration tests in one binary, which links once.
 
 mod accuracy;
+mod ascend;
 mod cases;
 mod checkpoint;
 mod cli;

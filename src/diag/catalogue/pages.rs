@@ -18,6 +18,15 @@ macro_rules! pages {
 }
 
 pages! {
+    "NPUs"
+    ascend {
+        failed
+        hardware
+        memory
+        missing
+        peer
+    }
+
     "checkpoints of a run"
     checkpoint {
         busy

@@ -6,13 +6,13 @@ mod memory;
 mod widen;
 
 use super::device::{Device, Fill, Scalars};
+use super::rope;
 use crate::base::DType;
 use crate::comm::{Communicator, Group, Routing};
 use crate::data::Sequence;
 use crate::diag::Diagnostic;
 use crate::kernels;
 use crate::plan::{Axis, Op, Plan, Rows, Stream, View};
-use crate::recipe::{self, Scaling};
 use memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,10 +99,7 @@ impl Cpu {
     fn fill_ropes(&mut self) {
         let plan = Arc::clone(&self.plan);
         for rope in &plan.program.ropes {
-            let (theta, rotary) = (rope.config.theta, rope.rotary as usize);
-            let (scaling, magnitude) = scaling(&rope.config, rotary, plan.data.sequence);
-            let (cos, sin) = (self.out(rope.cos), self.out(rope.sin));
-            kernels::rope_table(cos, sin, theta, rotary, scaling, magnitude);
+            rope::fill(self.out(rope.cos), self.out(rope.sin), rope, plan.data.sequence);
         }
     }
 
@@ -139,33 +136,6 @@ impl Cpu {
         // widened copies have places of their own in the workspace, and every caller drops the slice before the next
         // instruction runs.
         unsafe { self.memory.out(&self.plan.program, view, self.elements(view)) }
-    }
-}
-
-/// How the kernels scale `rotary / 2` frequencies of `rope` for sequences of so many tokens, and the factor on the tables.
-fn scaling(rope: &recipe::Rope, rotary: usize, sequence: u64) -> (kernels::RopeScaling<'_>, f32) {
-    use kernels::RopeScaling as Kernel;
-    match &rope.scaling {
-        Scaling::None => (Kernel::None, 1.0),
-        Scaling::Linear(s) => (Kernel::Linear(s.factor as f32), 1.0),
-        Scaling::Llama3(s) => {
-            let scaling = kernels::Llama3Scaling {
-                factor: s.factor as f32,
-                original_positions: s.original as f32,
-                low_freq_factor: s.low as f32,
-                high_freq_factor: s.high as f32,
-            };
-            (Kernel::Llama3(scaling), 1.0)
-        }
-        Scaling::Yarn(s) => {
-            let (original, turns) = (s.original as f64, [s.fast, s.slow]);
-            let yarn = kernels::YarnScaling::new(s.factor, original, turns, s.truncate, rope.theta, rotary);
-            (Kernel::Yarn(yarn), s.magnitude as f32)
-        }
-        Scaling::LongRope(s) => {
-            let divisors = if sequence > s.original { &s.long } else { &s.short };
-            (Kernel::Divisors(divisors), s.magnitude as f32)
-        }
     }
 }
 
