@@ -5,24 +5,23 @@ use crate::descriptor::{self, BF16, DOUBLE, FLOAT, FLOAT16, INT32, INT64};
 use half::{bf16, f16};
 use std::collections::BTreeMap;
 use std::io::Result;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Starts a switch for one group; gives the path it is reached by.
+/// Starts a switch for one group; gives the name it is reached by.
 pub fn listen() -> Result<String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("cann-emulator-{}-{number}", std::process::id()));
-    let listener = UnixListener::bind(&path)?;
-    let kept = path.clone();
+    // A name that no file stands for: nothing is left behind, however the process ends.
+    let name = format!("cann-emulator-{}-{number}", std::process::id());
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
     std::thread::spawn(move || {
-        let group = meet(&listener);
-        let _ = std::fs::remove_file(&kept);
-        if let Ok(mut sockets) = group {
+        if let Ok(mut sockets) = meet(&listener) {
             while serve(&mut sockets).is_ok() {}
         }
     });
-    Ok(path.to_string_lossy().into_owned())
+    Ok(name)
 }
 
 /// Waits for every rank once.

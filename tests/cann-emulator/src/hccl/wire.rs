@@ -2,7 +2,8 @@
 
 use crate::descriptor::{BF16, DOUBLE, FLOAT, FLOAT16, INT8, INT32, INT64, UINT8};
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::{Duration, Instant};
 
 /// What the first rank tells the others. Only these bytes, whole, are taken.
@@ -146,9 +147,9 @@ pub fn exchange(socket: &mut UnixStream, request: &Request) -> Result<std::resul
 
 /// Joins the group at `address`; comes back when all ranks have.
 pub fn join(address: &str, ranks: u32, rank: u32, limit: Duration) -> Result<UnixStream> {
-    let until = Instant::now() + limit;
+    let (address, until) = (SocketAddr::from_abstract_name(address)?, Instant::now() + limit);
     let mut socket = loop {
-        match UnixStream::connect(address) {
+        match UnixStream::connect_addr(&address) {
             Ok(socket) => break socket,
             Err(error) if Instant::now() > until => return Err(error),
             Err(_) => std::thread::sleep(Duration::from_millis(5)),
