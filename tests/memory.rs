@@ -161,7 +161,7 @@ fn the_peak_is_as_planned_and_a_step_allocates_nothing() {
             "parallel.ep=2",
         ],
         &[
-            "train.steps=3",
+            "train.steps=5",
             "train.global_batch=4",
             "train.micro_batch=1",
             "train.loss_chunk=100",
@@ -174,7 +174,7 @@ fn the_peak_is_as_planned_and_a_step_allocates_nothing() {
             "model.sparse.router.bias_update=0.001",
         ],
         &[
-            "train.steps=3",
+            "train.steps=5",
             "train.global_batch=4",
             "train.micro_batch=1",
             "cluster.devices=2",
@@ -184,7 +184,7 @@ fn the_peak_is_as_planned_and_a_step_allocates_nothing() {
             "model.mtp.usage=trained",
         ],
         &[
-            "train.steps=3",
+            "train.steps=5",
             "train.global_batch=2",
             "train.micro_batch=2",
             "parallel.recompute=full",

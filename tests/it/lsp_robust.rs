@@ -3,6 +3,7 @@
 
 use crate::lsp_desk::Desk;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -71,7 +72,7 @@ fn everywhere_in_a_small_recipe() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, rng_seed: RngSeed::Fixed(20_261_201), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn anywhere_in_broken_recipes(

@@ -162,7 +162,7 @@ fn tokens(text: &str) -> Vec<&str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, rng_seed: RngSeed::Fixed(6), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, rng_seed: RngSeed::Fixed(6), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever the compiler accepts has the same tree, however unusual its line breaks.
     #[test]

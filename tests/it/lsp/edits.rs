@@ -2,6 +2,7 @@
 
 use super::client::{Client, desk, uri};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use serde_json::json;
 use stepc::lsp::{Document, Encoding};
 
@@ -67,7 +68,7 @@ fn change(edit: &Edit) -> serde_json::Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, rng_seed: RngSeed::Fixed(20_261_201), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_document_follows_its_edits(edits in edits()) {
@@ -79,7 +80,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, rng_seed: RngSeed::Fixed(20_261_201), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// After any edits the server says of a file what it says when the same text is opened.
     #[test]
