@@ -49,7 +49,7 @@ pub fn concat(out: &mut [f32], a: &[f32], b: &[f32], cols: [usize; 2]) {
     });
 }
 
-/// The inverse of [`concat`].
+/// The inverse of [`concat()`].
 pub fn split(a: &mut [f32], b: &mut [f32], x: &[f32], cols: [usize; 2]) {
     assert_eq!(x.len(), a.len() + b.len());
     let (rows, wide) = (rows_per_task(cols[0] + cols[1]), cols[0] + cols[1]);
