@@ -46,12 +46,13 @@ pub fn compile(session: &mut Session, args: &RunArgs, npus: &Npus) -> Result<(Pl
 
 /// Whether this machine has the devices of a cluster; if not, what is missing.
 pub fn here(cluster: &Cluster, npus: &Npus) -> Result<(), String> {
-    let (device, there) = (&cluster.device, npus.count());
+    let (device, wanted) = (&cluster.device, cluster.devices());
+    let there = if device.kind == DeviceKind::Npu { npus.count() } else { 0 };
     match device.kind {
         DeviceKind::Cpu => Ok(()),
-        DeviceKind::Npu if there >= cluster.devices() => Ok(()),
+        DeviceKind::Npu if there >= wanted => Ok(()),
         DeviceKind::Npu if there > 0 => {
-            Err(format!("{} {} are wanted and this machine has {there} NPUs", cluster.devices(), device.name))
+            Err(format!("{wanted} {} are wanted and this machine has {there} NPUs", device.name))
         }
         _ => Err(format!("no {} on this machine", device.name)),
     }

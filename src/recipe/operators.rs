@@ -216,21 +216,7 @@ pub fn mismatch(message: String, span: Span, label: impl Into<String>) -> Box<Di
 
 /// Two operands that do not go together.
 fn apart(op: BinaryOp, left: (Value, Span), right: (Value, Span)) -> Box<Diagnostic> {
-    let sign = match op {
-        BinaryOp::Add => "+",
-        BinaryOp::Sub => "-",
-        BinaryOp::Mul => "*",
-        BinaryOp::Div => "/",
-        BinaryOp::Rem => "%",
-        BinaryOp::Eq => "==",
-        BinaryOp::Ne => "!=",
-        BinaryOp::Lt => "<",
-        BinaryOp::Le => "<=",
-        BinaryOp::Gt => ">",
-        BinaryOp::Ge => ">=",
-        BinaryOp::And => "&&",
-        BinaryOp::Or => "||",
-    };
+    let sign = op.sign();
     let ((left, left_span), (right, right_span)) = (left, right);
     let message = format!("`{sign}` does not go with `{left}` and `{right}`");
     let problem = mismatch(message, left_span, left.phrase());

@@ -2,6 +2,7 @@
 //! comes from, on whichever rank.
 
 use super::rank::Rank;
+use crate::base::DType;
 use crate::diag::Diagnostic;
 use crate::model::ParamId;
 use crate::plan::{Access, Axis, BufferId, Op, Plan, UnitId, View};
@@ -81,13 +82,21 @@ impl Rank {
         };
         let operands = (0..).zip(views(op)).filter(|(_, (access, view))| looked_at(*access, *view));
         operands.into_iter().find_map(|(slot, (_, view)): (u64, _)| {
-            let element = self.device.not_finite(view)?;
+            let element = self.first_not_finite(view)?;
             let padding = whole(&self.plan, view.buffer).is_some_and(|(unit, _, sharded)| {
                 let first = if sharded { self.first(unit) } else { 0 };
                 first + view.offset + element >= self.plan.placement.unit(unit).elements
             });
             (!padding).then_some((place + 2 * slot + u64::from(!before), element))
         })
+    }
+
+    /// The first element of a view that is infinite or no number; none among whole numbers.
+    fn first_not_finite(&self, view: View) -> Option<u64> {
+        if self.plan.program.buffer(view.buffer).dtype == DType::I32 {
+            return None;
+        }
+        self.device.read(view).iter().position(|x| !x.is_finite()).map(|at| at as u64)
     }
 
     /// Elements of a unit before this rank's shard.

@@ -62,9 +62,6 @@ pub trait Device {
     /// The numbers of a persistent buffer.
     fn read(&self, view: View) -> Vec<f32>;
 
-    /// The first element of a view that is infinite or no number; none among whole numbers.
-    fn not_finite(&self, view: View) -> Option<u64>;
-
     /// The least of the numbers that the ranks give.
     ///
     /// # Errors

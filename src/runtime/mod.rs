@@ -11,6 +11,7 @@ mod device;
 mod fill;
 mod init;
 mod job;
+mod peers;
 mod rank;
 mod rope;
 mod schedule;

@@ -1,19 +1,18 @@
 //! Collectives among NPUs, and what the host has to know of them.
 
+use super::super::peers::Peers;
 use super::failure::{Refused, refused};
 use super::{Ascend, Scalars};
-use crate::comm::{CommError, Communicator, Group, Routing};
+use crate::comm::Routing;
 use crate::diag::Diagnostic;
-use crate::plan::{Axis, Op, Rows, View};
+use crate::plan::{Axis, Op, Rows, SlotId, View};
 use ascend_rs::{Communicator as Hccl, DataType, Device, Reduction, Region, RootInfo, Tensor, ops};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Joins the groups of more than one member, all ranks in the same order. The first of a group tells the others where it is met.
-pub(super) fn join(
-    device: &Device,
-    comm: &dyn Communicator,
-    groups: &BTreeMap<Axis, Group>,
-) -> Result<BTreeMap<Axis, Hccl>, Diagnostic> {
+pub(super) fn join(device: &Device, peers: &Peers) -> Result<BTreeMap<Axis, Hccl>, Diagnostic> {
+    let Peers { comm, groups, .. } = peers;
     let rank = u64::from(comm.rank());
     let mut joined = BTreeMap::new();
     for (axis, group) in groups.iter().filter(|(_, group)| group.size() > 1) {
@@ -53,30 +52,18 @@ impl Ascend {
                 }
             },
             Op::Exchange { counts, local, slot } => {
-                let mut own = vec![0u32; counts.cols as usize];
-                self.download(counts, bytemuck::cast_slice_mut(&mut own))?;
-                let (group, at) = (&self.groups[&Axis::Ep], slot.0 as usize);
-                let routing = &mut self.routings[at];
-                self.comm.exchange(group, &own, routing)?;
-                let mut mine = vec![0u32; local.cols as usize];
-                routing.local_counts(group.index(), &mut mine);
-                self.received[at] = routing.received(group.index()) as u64;
-                self.fits(at)?;
-                Ok(self.upload(local, bytemuck::cast_slice(&mine))?)
+                let (mut all, mut own) = (vec![0u32; counts.cols as usize], vec![0u32; local.cols as usize]);
+                self.download(counts, bytemuck::cast_slice_mut(&mut all))?;
+                self.peers.exchange(&all, &mut own, slot)?;
+                Ok(self.upload(local, bytemuck::cast_slice(&own))?)
             }
-            Op::Dispatch { rows, out, slot } => self.dispatch(rows, out, slot.0 as usize),
-            Op::Combine { rows, out, slot } => self.combine(rows, out, slot.0 as usize),
-            Op::CountTokens {} => {
-                let mut sums = [scalars.supervised, scalars.stop];
-                self.comm.all_reduce_f64(&self.groups[&Axis::World], &mut sums)?;
-                [scalars.supervised, scalars.stop] = sums;
-                Ok(())
-            }
+            Op::Dispatch { rows, out, slot } => self.dispatch(rows, out, slot),
+            Op::Combine { rows, out, slot } => self.combine(rows, out, slot),
+            Op::CountTokens {} => Ok(self.peers.count_tokens(scalars)?),
             Op::ReduceMetrics {} => {
-                let mut sums = self.memory.take_metrics(&self.stream)?.map(f64::from);
-                self.comm.all_reduce_f64(&self.groups[&Axis::World], &mut sums)?;
+                let sums = self.memory.take_metrics(&self.stream)?.map(f64::from);
                 [scalars.loss, scalars.norm_squared, scalars.mtp_loss] = sums;
-                Ok(())
+                Ok(self.peers.reduce_metrics(scalars)?)
             }
             ref other => unreachable!("{} is not an instruction of the communication stream", other.name()),
         }
@@ -119,8 +106,8 @@ impl Ascend {
     }
 
     /// Rows sorted by expert go to the ranks of their experts; what comes, by rank, is put in the order of experts.
-    fn dispatch(&self, rows: View, out: View, slot: usize) -> Result<(), Refused> {
-        let (routing, me) = (&self.routings[slot], self.groups[&Axis::Ep].index());
+    fn dispatch(&self, rows: View, out: View, slot: SlotId) -> Result<(), Refused> {
+        let (routing, me) = (self.peers.routing(slot), self.peers.groups[&Axis::Ep].index());
         let received = routing.received(me) as u64;
         let Some(group) = self.devices.get(&Axis::Ep) else {
             let rows = View { rows: Rows::Fixed(received), ..rows };
@@ -144,8 +131,8 @@ impl Ascend {
     }
 
     /// The way back.
-    fn combine(&self, rows: View, out: View, slot: usize) -> Result<(), Refused> {
-        let (routing, me) = (&self.routings[slot], self.groups[&Axis::Ep].index());
+    fn combine(&self, rows: View, out: View, slot: SlotId) -> Result<(), Refused> {
+        let (routing, me) = (self.peers.routing(slot), self.peers.groups[&Axis::Ep].index());
         let (received, cols) = (routing.received(me) as u64, rows.cols);
         let out = View { rows: Rows::Fixed(routing.sent(me) as u64), ..out };
         let Some(group) = self.devices.get(&Axis::Ep) else {
@@ -173,19 +160,6 @@ impl Ascend {
         self.stream.upload(order.region()?, bytemuck::cast_slice(rows))?;
         Ok(order)
     }
-
-    /// More rows than the plan has set memory aside for are an error of all ranks, never a write beyond it.
-    fn fits(&self, slot: usize) -> Result<(), CommError> {
-        let (rows, capacity) = (self.received[slot], self.plan.program.routed[slot].capacity);
-        if rows <= capacity {
-            return Ok(());
-        }
-        let rank = self.comm.rank();
-        let average = self.routings[slot].average() as u64;
-        let error = CommError::Capacity { rank, rows, average, capacity };
-        self.comm.abort(&error.to_string());
-        Err(error)
-    }
 }
 
 /// Elements that this rank sends to each rank and gets from each.
@@ -203,17 +177,15 @@ fn elements(routing: &Routing, me: usize, cols: u64) -> (Vec<u64>, Vec<u64>) {
 
 /// For each row in the order of experts, and of ranks for each, where it arrives in the order of ranks.
 fn by_expert(routing: &Routing, me: usize) -> Vec<i32> {
-    let count = |source: usize, expert: usize| routing.counts()[source * routing.experts() + expert];
-    let mut order = Vec::with_capacity(routing.received(me));
-    for expert in routing.owned(me) {
-        for source in 0..routing.ranks() {
-            let before: u32 = (0..source)
-                .flat_map(|s| routing.owned(me).map(move |e| (s, e)))
-                .map(|(s, e)| count(s, e))
-                .sum();
-            let within: u32 = (routing.owned(me).start..expert).map(|e| count(source, e)).sum();
-            order.extend((0..count(source, expert)).map(|row| (before + within + row) as i32));
+    let (owned, mut arrived) = (routing.owned(me), 0);
+    // The rows of each rank for each expert, as they arrive.
+    let mut arriving: Vec<Vec<Range<i32>>> = vec![Vec::new(); owned.len()];
+    for counts in routing.counts().chunks_exact(routing.experts()) {
+        for (rows, count) in arriving.iter_mut().zip(&counts[owned.clone()]) {
+            let start = arrived;
+            arrived += count.cast_signed();
+            rows.push(start..arrived);
         }
     }
-    order
+    arriving.into_iter().flatten().flatten().collect()
 }

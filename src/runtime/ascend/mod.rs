@@ -15,15 +15,17 @@ mod optimizer;
 mod supports;
 
 use super::device::{Device, Fill, Scalars};
+use super::peers::Peers;
 use super::rope;
 use crate::base::DType;
-use crate::comm::{Communicator, Group, Routing};
+use crate::comm::Communicator;
 use crate::data::Sequence;
 use crate::diag::Diagnostic;
 use crate::plan::{Axis, Op, Plan, Rows, Sum, View};
 use ascend_rs::{Call, Communicator as Hccl, DataType, Runtime, Stream, Tensor, ops};
 use failure::{Refused, refused};
 use memory::Memory;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,23 +35,15 @@ type Done<T = ()> = Result<T, ascend_rs::Error>;
 /// Elements that are filled at a time.
 const FILLED: u64 = 1 << 22;
 
-/// The NPUs of this machine. While this lives CANN stays initialised.
-pub struct Npus {
-    count: u64,
-    _runtime: Option<Runtime>,
-}
+/// The NPUs of this machine, looked for when they are first asked for. From then on CANN stays initialised while this lives.
+#[derive(Default)]
+pub struct Npus(OnceCell<Option<Runtime>>);
 
 impl Npus {
-    /// Looks for them; without CANN there are none.
-    pub fn find() -> Npus {
-        let runtime = Runtime::init().ok();
-        let count = runtime.as_ref().and_then(|runtime| runtime.devices().ok()).map_or(0, u64::from);
-        Npus { count, _runtime: runtime }
-    }
-
-    /// How many there are.
+    /// How many there are; without CANN there are none.
     pub fn count(&self) -> u64 {
-        self.count
+        let runtime = self.0.get_or_init(|| Runtime::init().ok());
+        runtime.as_ref().and_then(|runtime| runtime.devices().ok()).map_or(0, u64::from)
     }
 }
 
@@ -58,14 +52,9 @@ pub struct Ascend {
     plan: Arc<Plan>,
     memory: Memory,
     stream: Stream,
-    comm: Box<dyn Communicator>,
-    groups: BTreeMap<Axis, Group>,
-    /// The same groups on the NPUs, of those that have more than one member.
+    peers: Peers,
+    /// The groups of ranks on the NPUs, of those that have more than one member.
     devices: BTreeMap<Axis, Hccl>,
-    /// Who sends how many rows where, for each routing of the program.
-    routings: Vec<Routing>,
-    /// Rows that each routing has brought to this rank.
-    received: Vec<u64>,
     /// Where the documents of the micro batch end.
     ends: Vec<i64>,
     /// What went wrong where nothing can be reported: the next instruction reports it.
@@ -77,31 +66,18 @@ impl Ascend {
     ///
     /// # Errors
     /// No such device, not enough memory on it, an operator that this installation lacks, or a rank that does not come.
-    pub fn new(plan: Arc<Plan>, mut comm: Box<dyn Communicator>, id: i32) -> Result<Ascend, Diagnostic> {
+    pub fn new(plan: Arc<Plan>, comm: Box<dyn Communicator>, id: i32) -> Result<Ascend, Diagnostic> {
         Ascend::supports(&plan)?;
         let rank = u64::from(comm.rank());
-        let mut groups = BTreeMap::new();
-        for axis in Axis::ALL {
-            groups.insert(axis, comm.group(&plan.mesh.group(axis, rank))?);
-        }
+        let peers = Peers::new(&plan, comm)?;
         let opened = |error| refused(rank, "opening", &error);
         let runtime = Runtime::init().map_err(opened)?;
         let device = ascend_rs::Device::open(&runtime, id).map_err(opened)?;
         let stream = device.stream().map_err(opened)?;
         let memory =
             Memory::new(&plan.program, &device).map_err(|error| refused(rank, "allocating", &error))?;
-        let devices = collectives::join(&device, comm.as_ref(), &groups)?;
-        let routing = |routed: &crate::plan::Routed| {
-            let (experts, ep) = (routed.experts, plan.mesh.ep);
-            Routing::new(ep as usize, experts as usize).ok_or_else(|| {
-                let message = format!("{experts} experts cannot be divided over {ep} ranks");
-                Diagnostic::error("step::parallel::ep_experts", message)
-            })
-        };
-        let routings = plan.program.routed.iter().map(routing).collect::<Result<Vec<_>, _>>()?;
-        let (received, ends) = (vec![0; routings.len()], Vec::new());
-        let ascend =
-            Ascend { plan, memory, stream, comm, groups, devices, routings, received, ends, fault: None };
+        let devices = collectives::join(&device, &peers)?;
+        let ascend = Ascend { plan, memory, stream, peers, devices, ends: Vec::new(), fault: None };
         ascend.fill_ropes().map_err(|error| refused(rank, "filling", &error))?;
         Ok(ascend)
     }
@@ -117,16 +93,12 @@ impl Ascend {
         Ok(())
     }
 
-    /// Rows of a view now: routed ones are as many as have come.
     fn rows(&self, view: View) -> u64 {
-        match view.rows {
-            Rows::Fixed(rows) => rows,
-            Rows::Routed(slot) => self.received[slot.0 as usize],
-        }
+        self.peers.rows(view)
     }
 
     fn elements(&self, view: View) -> usize {
-        (self.rows(view) * view.cols) as usize
+        self.peers.elements(view)
     }
 
     fn dtype(&self, view: View) -> DataType {
@@ -294,7 +266,7 @@ impl Device for Ascend {
     }
 
     fn run(&mut self, op: &Op, scalars: &mut Scalars) -> Result<(), Diagnostic> {
-        let rank = u64::from(self.comm.rank());
+        let rank = u64::from(self.peers.comm.rank());
         if let Some(error) = self.fault.take() {
             return Err(refused(rank, "loading a micro batch", &error));
         }
@@ -302,7 +274,7 @@ impl Device for Ascend {
     }
 
     fn fill(&mut self, view: View, fill: &mut Fill) -> Result<(), Diagnostic> {
-        let rank = u64::from(self.comm.rank());
+        let rank = u64::from(self.peers.comm.rank());
         let elements = self.elements(view) as u64;
         let mut wide = vec![0.0; FILLED.min(elements) as usize];
         (0..elements).step_by(FILLED as usize).try_for_each(|first| {
@@ -327,19 +299,8 @@ impl Device for Ascend {
         values
     }
 
-    fn not_finite(&self, view: View) -> Option<u64> {
-        if self.plan.program.buffer(view.buffer).dtype == DType::I32 {
-            return None;
-        }
-        self.read(view).iter().position(|x| !x.is_finite()).map(|at| at as u64)
-    }
-
     fn least(&mut self, number: u64) -> Result<u64, Diagnostic> {
-        let world = &self.groups[&Axis::World];
-        let mut all = vec![0; 2 * world.size()];
-        self.comm.all_gather_u32(world, &[(number >> 32) as u32, number as u32], &mut all)?;
-        let numbers = all.chunks_exact(2).map(|half| u64::from(half[0]) << 32 | u64::from(half[1]));
-        Ok(numbers.min().unwrap_or(number))
+        self.peers.least(number)
     }
 
     fn memory(&self) -> (u64, u64) {

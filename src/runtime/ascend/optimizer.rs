@@ -81,6 +81,6 @@ impl Ascend {
     }
 
     fn coordinate(&self, axis: Axis) -> u64 {
-        self.plan.mesh.coordinate(axis, u64::from(self.comm.rank()))
+        self.plan.mesh.coordinate(axis, u64::from(self.peers.comm.rank()))
     }
 }

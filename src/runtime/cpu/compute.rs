@@ -309,6 +309,6 @@ impl Cpu {
 
     /// Where this rank stands on an axis.
     pub(super) fn coordinate(&self, axis: Axis) -> u64 {
-        self.plan.mesh.coordinate(axis, u64::from(self.comm.rank()))
+        self.plan.mesh.coordinate(axis, u64::from(self.peers.comm.rank()))
     }
 }

@@ -6,15 +6,14 @@ mod memory;
 mod widen;
 
 use super::device::{Device, Fill, Scalars};
+use super::peers::Peers;
 use super::rope;
-use crate::base::DType;
-use crate::comm::{Communicator, Group, Routing};
+use crate::comm::Communicator;
 use crate::data::Sequence;
 use crate::diag::Diagnostic;
 use crate::kernels;
-use crate::plan::{Axis, Op, Plan, Rows, Stream, View};
+use crate::plan::{Op, Plan, Rows, Stream, View};
 use memory::Memory;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use widen::Widened;
 
@@ -25,12 +24,7 @@ const FILLED: u64 = 1 << 22;
 pub struct Cpu {
     plan: Arc<Plan>,
     memory: Memory,
-    comm: Box<dyn Communicator>,
-    groups: BTreeMap<Axis, Group>,
-    /// Who sends how many rows where, for each routing of the program.
-    routings: Vec<Routing>,
-    /// Rows that each routing has brought to this rank.
-    received: Vec<u64>,
+    peers: Peers,
     /// Boundaries of the documents in the micro batch.
     segments: Vec<u32>,
     /// The half-precision operands of the instruction that runs.
@@ -42,30 +36,15 @@ impl Cpu {
     ///
     /// # Errors
     /// A size that the kernels do not have, or a group of ranks that cannot be formed.
-    pub fn new(plan: Arc<Plan>, mut comm: Box<dyn Communicator>) -> Result<Cpu, Diagnostic> {
+    pub fn new(plan: Arc<Plan>, comm: Box<dyn Communicator>) -> Result<Cpu, Diagnostic> {
         Cpu::supports(&plan)?;
-        let rank = u64::from(comm.rank());
-        let mut groups = BTreeMap::new();
-        for axis in Axis::ALL {
-            groups.insert(axis, comm.group(&plan.mesh.group(axis, rank))?);
-        }
-        let routings = plan.program.routed.iter().map(|routed| {
-            Routing::new(plan.mesh.ep as usize, routed.experts as usize).ok_or_else(|| {
-                let (experts, ep) = (routed.experts, plan.mesh.ep);
-                let message = format!("{experts} experts cannot be divided over {ep} ranks");
-                Diagnostic::error("step::parallel::ep_experts", message)
-            })
-        });
-        let routings = routings.collect::<Result<Vec<_>, _>>()?;
+        let peers = Peers::new(&plan, comm)?;
         let tokens = plan.train.micro_batch * plan.data.sequence;
         let mut cpu = Cpu {
             memory: Memory::new(&plan.program)?,
-            received: vec![0; routings.len()],
             segments: Vec::with_capacity(tokens as usize + 1),
             widened: widen::room(),
-            routings,
-            comm,
-            groups,
+            peers,
             plan,
         };
         cpu.fill_ropes();
@@ -103,15 +82,6 @@ impl Cpu {
         }
     }
 
-    /// Elements of a view now: routed rows are as many as have come.
-    fn elements(&self, view: View) -> usize {
-        let rows = match view.rows {
-            Rows::Fixed(rows) => rows,
-            Rows::Routed(slot) => self.received[slot.0 as usize],
-        };
-        (rows * view.cols) as usize
-    }
-
     /// An operand for reading, in f32 where its buffer is narrower.
     fn get<T: bytemuck::Pod>(&self, view: View) -> &[T] {
         self.stored(self.wide(view))
@@ -124,7 +94,7 @@ impl Cpu {
 
     /// The elements of a view as its buffer has them.
     fn stored<T: bytemuck::Pod>(&self, view: View) -> &[T] {
-        self.memory.get(&self.plan.program, view, self.elements(view))
+        self.memory.get(&self.plan.program, view, self.peers.elements(view))
     }
 
     /// The same for writing.
@@ -135,7 +105,7 @@ impl Cpu {
         // SAFETY: the plan has been verified: the operands that an instruction writes overlap none of its others, their
         // widened copies have places of their own in the workspace, and every caller drops the slice before the next
         // instruction runs.
-        unsafe { self.memory.out(&self.plan.program, view, self.elements(view)) }
+        unsafe { self.memory.out(&self.plan.program, view, self.peers.elements(view)) }
     }
 }
 
@@ -172,7 +142,7 @@ impl Device for Cpu {
         if !self.dtype(view).is_half() {
             return fill(0, self.stored_mut(view));
         }
-        let elements = self.elements(view) as u64;
+        let elements = self.peers.elements(view) as u64;
         let mut wide = vec![0.0; FILLED.min(elements) as usize];
         (0..elements).step_by(FILLED as usize).try_for_each(|first| {
             let cols = FILLED.min(elements - first);
@@ -188,24 +158,13 @@ impl Device for Cpu {
     }
 
     fn read(&self, view: View) -> Vec<f32> {
-        let mut values = vec![0.0; self.elements(view)];
+        let mut values = vec![0.0; self.peers.elements(view)];
         self.load_wide(view, &mut values);
         values
     }
 
-    fn not_finite(&self, view: View) -> Option<u64> {
-        if self.plan.program.buffer(view.buffer).dtype == DType::I32 {
-            return None;
-        }
-        self.read(view).iter().position(|x| !x.is_finite()).map(|at| at as u64)
-    }
-
     fn least(&mut self, number: u64) -> Result<u64, Diagnostic> {
-        let world = &self.groups[&Axis::World];
-        let mut all = vec![0; 2 * world.size()];
-        self.comm.all_gather_u32(world, &[(number >> 32) as u32, number as u32], &mut all)?;
-        let numbers = all.chunks_exact(2).map(|half| u64::from(half[0]) << 32 | u64::from(half[1]));
-        Ok(numbers.min().unwrap_or(number))
+        self.peers.least(number)
     }
 
     fn memory(&self) -> (u64, u64) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use stepc::base::Span;
-use stepc::syntax::tree::{BinaryOp, Block, Expr, ExprKind, File, Ident, Item, Let, Stmt, UnaryOp};
+use stepc::syntax::tree::{Block, Expr, ExprKind, File, Ident, Item, Let, Stmt, UnaryOp};
 use tree_sitter::{Node, Tree};
 
 /// A node: its kind, its bytes, and what is inside. A body has no bytes of its own, as the compiler keeps none.
@@ -102,29 +102,11 @@ fn expression(expr: &Expr) -> Piece {
         }
         Unary { op: UnaryOp::Neg, operand } => ("-", expressions([&**operand])),
         Unary { op: UnaryOp::Not, operand } => ("!", expressions([&**operand])),
-        Binary { op, left, right } => (operator(*op), expressions([&**left, &**right])),
+        Binary { op, left, right } => (op.sign(), expressions([&**left, &**right])),
         If { cond, then, otherwise } => ("if_expression", expressions([&**cond, &**then, &**otherwise])),
         Range { start, end } => ("range", expressions([&**start, &**end])),
     };
     piece(kind, expr.span.range(), inside)
-}
-
-fn operator(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::Add => "+",
-        BinaryOp::Sub => "-",
-        BinaryOp::Mul => "*",
-        BinaryOp::Div => "/",
-        BinaryOp::Rem => "%",
-        BinaryOp::Eq => "==",
-        BinaryOp::Ne => "!=",
-        BinaryOp::Lt => "<",
-        BinaryOp::Le => "<=",
-        BinaryOp::Gt => ">",
-        BinaryOp::Ge => ">=",
-        BinaryOp::And => "&&",
-        BinaryOp::Or => "||",
-    }
 }
 
 // ---- the editor's
